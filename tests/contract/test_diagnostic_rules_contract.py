@@ -21,6 +21,7 @@ from leadline.rules.losses.loss_spike import LossSpike
 from leadline.rules.losses.metric_not_improving import MetricNotImproving
 from leadline.rules.losses.sorted_batches import SortedBatches
 from leadline.rules.registry import BUILT_IN, DEFAULT
+from leadline.rules.system.recompilation import Recompilation
 from leadline.rules.tensors.broken_averages import BrokenAverages
 from leadline.rules.tensors.consecutive_linear import ConsecutiveLinear
 from leadline.rules.tensors.duplicate_batches import DuplicateBatches
@@ -35,6 +36,7 @@ from leadline.rules.tensors.no_learning import NoLearning
 from leadline.rules.tensors.nonfinite_origin import NonfiniteOrigin
 from leadline.rules.tensors.output_collapse import OutputCollapse
 from leadline.rules.tensors.replica_divergence import ReplicaDivergence
+from leadline.rules.tensors.resume_changed import ResumeChanged
 from leadline.rules.tensors.shared_samples import SharedSamples
 from leadline.rules.tensors.skipped_steps import SkippedSteps
 from leadline.rules.tensors.unscaled_input import UnscaledInput
@@ -234,6 +236,31 @@ class TestBrokenAverages(RuleContract):
         for step in range(3)
     )
     silent_on = numbers("SGD/nonfinite_averages", [0.0] * 3)
+
+
+class TestRecompilation(RuleContract):
+    rule = Recompilation
+    fires_on = tuple(
+        captured(
+            step, {name: {"value": 4.0 * step} for name in ("process/recompilations", "f (a.py:7): x/recompilations")}
+        )
+        for step in range(3)
+    )
+    silent_on = numbers("process/recompilations", [2.0] * 3)
+
+
+class TestResumeChanged(RuleContract):
+    rule = ResumeChanged
+    fires_on = (
+        *numbers("loss", [1.0] * 10),
+        captured(10, {"loss": {"value": 9.0}, "process/resumed": {"value": 1.0}, "process/new_state": {"value": 0.0}}),
+        *(captured(step, {"loss": {"value": 9.0}}) for step in range(11, 15)),
+    )
+    silent_on = (
+        *numbers("loss", [1.0] * 10),
+        captured(10, {"loss": {"value": 1.0}, "process/resumed": {"value": 1.0}, "process/new_state": {"value": 0.0}}),
+        *(captured(step, {"loss": {"value": 1.0}}) for step in range(11, 20)),
+    )
 
 
 def of_router(counts: list[float]) -> tuple[Part, ...]:

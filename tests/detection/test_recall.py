@@ -13,6 +13,7 @@ from recall import CAUSES, PUBLIC_MISTAKES, alarms, recall, run_healthy, run_pub
 
 SAMPLE = (
     "broadcast_mse",
+    "compiled_with_a_counter",
     "diverges_by_hand",
     "encoder_forgotten",
     "every_weight_a_half",

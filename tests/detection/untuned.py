@@ -40,6 +40,7 @@ PLACES = {
     "jax": ("jax", ON_JAX),
     "mxnet": ("mxnet", {}),
     "trees": ("trees", {}),
+    "trainers": ("loggers", {}),
 }
 """The environment and the variables of each kind of programs; the folder is its name up to the hyphen."""
 TRAININGS = {

@@ -47,6 +47,8 @@ NOT_CLEAR = {
     "reward_fall",
     "truncated_completions",
     "broken_averages",
+    "recompilation",
+    "resume_changed",
     "kl_divergence",
     "policy_mismatch",
 }

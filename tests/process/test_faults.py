@@ -96,9 +96,9 @@ OF_THE_MACHINE = frozenset(
 )
 """Time-based rules: their faults are planted in test_bottlenecks and test_operator_rule, if this machine can
 produce them; rules that need a GPU are compared with plain loops only (tests/oracle/test_system_rules_by_loop.py)."""
-OF_OTHER_RULES = frozenset({"closing_remarks", "profiler_report"})
+OF_OTHER_RULES = frozenset({"closing_remarks", "profiler_report", "resume_changed"})
 """The first never fires: see test_first_steps. The second fires when one of the twelve hardware rules fires: see
-test_reports_of_jobs."""
+test_reports_of_jobs. The third needs a second process: see test_resumed_otherwise."""
 OF_COPIES = set(registry.GROUPS["Checks on a copy"])
 """Rules on what ``leadline check`` has found: their programs are in ``tests/detection/check_mistakes``."""
 OF_TREES = frozenset({"create_xgboost_report", "feature_importance_overweight", "no_split", "tree_depth"})

@@ -25,6 +25,7 @@ OF_RULES = {
     "loss/consecutive_linear",
     "loss/identical_units",
     "0/given_abs_max",
+    "process/recompilations",
     "process/rss_bytes",
 }
 """Tensors that presets and default rules capture besides losses, parameters and activations."""
@@ -39,8 +40,9 @@ OF_REWARDS = {
     "policy_mismatch",
 }
 NOT_APPLICABLE = {"straggler", "replica_divergence", "duplicate_batches", "gpu_throttling", "no_split"} | OF_REWARDS
-NOT_APPLICABLE |= {"broken_averages"}
-"""Rules that need several ranks, a GPU, boosted trees, logged rewards or batch normalization."""
+NOT_APPLICABLE |= {"broken_averages", "recompilation", "resume_changed"}
+"""Rules that need several ranks, a GPU, boosted trees, logged rewards, batch normalization, torch.compile or a second
+process."""
 OF_VALIDATION = {"rising_validation_loss", "generalization_gap", "shared_samples", "validation_mismatch"}
 """Rules that need a validation."""
 WEIGHTS = ("0.weight", "0.bias", "3.weight", "3.bias")

@@ -35,6 +35,8 @@ NOT_CLEAR = {
     "sorted_batches": ("not_applicable", {"vae", "policy_gradient", "regression"}),  # their labels are no classes
     "eval_in_train_mode": ("not_applicable", {"rnn", "gan", "vae", "policy_gradient", "regression", "amp"}),
     "broken_averages": ("not_applicable", set(KINDS) - {"cnn", "fine_tuning"}),  # they have no batch normalization
+    "recompilation": ("not_applicable", set(KINDS)),  # they compile nothing
+    "resume_changed": ("not_applicable", set(KINDS)),
 }
 """The verdict of rules that are not clear, and the kinds of trainings where."""
 OF_THE_LOAD = frozenset({"input_bound"})

@@ -42,6 +42,8 @@ RULES: dict[str, Callable[[], Rule]] = {
     "unscaled_input": find_rule("unscaled_input"),
     "weight_saturation": find_rule("weight_saturation"),
     "eval_in_train_mode": find_rule("eval_in_train_mode"),
+    "recompilation": partial(find_rule("recompilation"), recompilations=2),
+    "resume_changed": find_rule("resume_changed"),
     "broken_averages": partial(find_rule("broken_averages"), patience=2),
     "learning_rate": partial(find_rule("learning_rate"), patience=2),
     "metric_not_improving": partial(find_rule("metric_not_improving"), from_start=True),

@@ -40,6 +40,12 @@ INFOS: Final = {
         TensorInfo("SGD/initial_averages", ("checks",), (), "float64"),
         TensorInfo("1.running_var/nonfinite_average", ("checks",), (), "float64"),
         TensorInfo("1/initial_average", ("checks",), (), "float64"),
+        TensorInfo("process/recompilations", ("checks",), (), "float64"),
+        TensorInfo("f (a.py:7): x/recompilations", ("checks",), (), "float64"),
+        TensorInfo("f (a.py:7)/recompile_limit", ("checks",), (), "float64"),
+        TensorInfo("loss (a.py:1): y/recompilations", ("checks",), (), "float64"),
+        TensorInfo("process/resumed", ("checks",), (), "float64"),
+        TensorInfo("process/new_state", ("checks",), (), "float64"),
         TensorInfo("Adam/made_anew", ("checks",), (), "float64"),
         TensorInfo("Adam/state_not_loaded", ("checks",), (), "float64"),
         TensorInfo("Adam/rate_share", ("checks",), (), "float64"),
@@ -147,6 +153,9 @@ def _numbers(draw: Any, step: int, stamp: Mapping[str, Any]) -> list[Part]:
             values |= {"SGD/nonfinite_averages": draw(_COUNTS), "SGD/initial_averages": draw(_COUNTS)}
             if draw(st.booleans()):
                 values |= {"1.running_var/nonfinite_average": 1.0, "1/initial_average": 1.0}
+            values |= {"process/recompilations": draw(_COUNTS), "f (a.py:7): x/recompilations": draw(_COUNTS)}
+            if draw(st.booleans()):
+                values |= {"process/resumed": 1.0, "process/new_state": draw(_BAD)}
             if draw(st.booleans()):
                 values["a.weight/initialized_again"] = draw(_COUNTS)
             values["lost.weight/outside_optimizers"] = draw(st.sampled_from([0.0, 1.0, 1.0]))

@@ -13,6 +13,7 @@ import leadline
 from leadline.analysis import comparison
 from leadline.analysis.comparison import ComparedRow, ComparedScalar
 from leadline.analysis.digest import Digest
+from leadline.analysis.first_difference import first_difference
 from leadline.analysis.overview import outcome_of
 from leadline.cli.arguments import complete_run
 from leadline.cli.console import LEVEL_STYLES, echo_json
@@ -36,6 +37,7 @@ def compare(
     """Compare runs: outcomes, metrics, hyperparameters, rules and settings.
 
     Of losses and metrics it shows the first value, the mean of the last tenth, and its difference from the first run's.
+    It names the first step and tensor at which each run differs from the first one.
     """
     if not 2 <= len(runs) <= _MAX_RUNS:
         raise ConfigurationError(f"two to {_MAX_RUNS} runs can be compared, not {len(runs)}")
@@ -44,9 +46,13 @@ def compare(
     scalars = comparison.scalars([comparison.scalar_summaries(digest) for digest in digests])
     hyperparameters = comparison.hyperparameters([comparison.hyperparameters_of(digest) for digest in digests])
     facts, rules, settings = (of(opened) for of in (comparison.facts, comparison.rules, comparison.settings))
+    differences = [first_difference(opened[0], other) for other in opened[1:]]
     if as_json:
         sections = {"facts": facts, "hyperparameters": hyperparameters, "rules": rules, "settings": settings}
-        echo_json(_to_dict(opened, sections, scalars))
+        echo_json(
+            _to_dict(opened, sections, scalars)
+            | {"first_differences": [found and to_json(asdict(found)) for found in differences]}
+        )
         return
     names = [run.name for run in opened]
     if len(set(names)) < len(names):
@@ -56,6 +62,10 @@ def compare(
         print_lines(Text(printable(f"{name}  ")).append(printable(outcome.text), LEVEL_STYLES[outcome.level]))
     _print_rows("FACTS", names, [(row.name, *map(_text, row.values)) for row in facts])
     _print_rows("FIRST → MEAN OF LAST TENTH (MIN … MAX)", names, [_scalar_row(scalar) for scalar in scalars])
+    for name, difference in zip(names[1:], differences, strict=True):
+        typer.echo()
+        place = "none in what both have captured" if difference is None else difference.text()
+        typer.echo(f"first difference of {printable(name)} from {printable(names[0])}: {printable(place)}")
     for title, rows in (("HYPERPARAMETERS", hyperparameters), ("RULES", rules), ("SETTINGS", settings)):
         shown = [row for row in rows if row.differs or show_all]
         _print_rows(title, names, [(row.name, *map(_text, row.values)) for row in shown])

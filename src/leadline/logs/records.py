@@ -23,6 +23,8 @@ _DELIMITERS: Final = ",;\t"
 _LINE_COUNT: Final = re.compile(
     r"(?<![A-Za-z_])(global[_ ]step|step|steps|iteration|iter|it|epoch)s?\b[\s:=#\[(]*(\d[\d,]*)", re.IGNORECASE
 )
+_PAIRS: Final = re.compile(r"\bstep:(\d+) - (\S+:.+)$")
+_PAIR: Final = re.compile(r"(?:^| - )([^\s:]+):(?:np\.\w+\()?([^\s)]+)\)?(?= - |$)")
 _DICT: Final = re.compile(r"\{[^{}]*\}")
 _DICT_ENTRY: Final = re.compile(r"""['"]([^'"]{1,100})['"]\s*:\s*['"]?(-?(?:\d[\d.eE+-]*|nan|inf|NaN|Infinity))['"]?""")
 
@@ -84,7 +86,8 @@ def _json_lines(text: str) -> TrainingLog | None:
                 damaged += 1
                 continue
             if isinstance(record, dict):
-                records.append(record)
+                inner = record.pop("data", {})  # verl writes {"step": 1, "data": {…}}
+                records.append({**record, **inner} if isinstance(inner, dict) else record)
     if not records or damaged > len(records):
         return None
     log = numbered("lines of JSON", records)
@@ -117,11 +120,12 @@ def csv_log(text: str) -> TrainingLog | None:
 def text_log(lines: Iterator[str] | Sequence[str]) -> TrainingLog | None:
     """Return the log in printed text: numbers with names, in lines that may name a step or an epoch; None: it has none.
 
-    Also dictionaries as Transformers prints them: ``{'loss': 2.31, 'epoch': 0.5}``.
+    Also dictionaries as Transformers prints them, ``{'loss': 2.31, 'epoch': 0.5}``, and lines as verl does,
+    ``step:3 - actor/entropy:0.7``.
     """
     records = [record for line in lines if (record := _record_of(line))]
     counts = Counter(name for record in records for name in record)
-    if not any(count > 1 for name, count in counts.items() if kind_of(name) == "metric"):
+    if not any(count > 1 for name, count in counts.items() if kind_of(name) == "metric" or name in KNOWN):
         return None
     return numbered("printed text", records)
 
@@ -131,6 +135,9 @@ def _record_of(line: str) -> JsonObject:
     entries = dict(_DICT_ENTRY.findall(found[0])) if found else {}
     if entries:
         return entries
+    pairs = _PAIRS.search(line)
+    if pairs:
+        return {"step": pairs[1], **dict(_PAIR.findall(pairs[2]))}
     record: JsonObject = {
         found.name: found.value for found in named_numbers(line) if found.is_clear and _is_kept(found)
     }

@@ -186,6 +186,13 @@ COMMON_START: Final = "common_start"
 """The number of tokens that all of the sequences begin with."""
 COMMON_LABELS: Final = "common_labels"
 """The number of these tokens, without the first, that are labels in all of the sequences."""
+INNER_START: Final = "inner_start"
+"""The number of places in the first sequence, behind the common beginning, at which four tokens begin that each of the
+first 16 sequences holds; of a vocabulary of at least 512 tokens."""
+BEGIN_TOKEN: Final = "begin_token"
+"""The token that begins a text, as the configuration of a model from a file says, unless it ends texts, too."""
+BEGIN_SEQUENCES: Final = "begin_sequences"
+"""The number of sequences in which that token occurs."""
 END_TOKEN: Final = "end_token"
 """The token that ends a text, as the configuration of the model says; of several the first."""
 END_SEQUENCES: Final = "end_sequences"
@@ -240,6 +247,9 @@ FACTS: Final = (
     PADDING_SHARE,
     COMMON_START,
     COMMON_LABELS,
+    INNER_START,
+    BEGIN_TOKEN,
+    BEGIN_SEQUENCES,
     END_TOKEN,
     END_SEQUENCES,
     END_LABELS,

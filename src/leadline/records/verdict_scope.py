@@ -77,9 +77,9 @@ PARTS: Final = (
     ),
     CoveredPart(
         "updates",
-        ("no_learning", "learning_rate", "lost_progress", "skipped_steps"),
+        ("no_learning", "learning_rate", "lost_progress", "resume_changed", "skipped_steps"),
         "parameters that no optimizer changes, a learning rate that is far off, optimizers that are made again and "
-        "again, weights that are initialized again, skipped steps",
+        "again, weights that are initialized again, a resumed run that continues otherwise, skipped steps",
         "whether another optimizer or schedule would do better",
         _OF_NETWORKS
         | {JAX: "learning rate only"}
@@ -156,6 +156,7 @@ OF_THE_MACHINE: Final = frozenset(
         "overall_system_usage",
         "profiler_report",
         "stalled_training",
+        "recompilation",
         "step_outlier",
         "straggler",
         "throughput_regression",

@@ -6,7 +6,7 @@ import os
 
 from leadline.records.documents import WorkerDocument
 from leadline.records.incarnations import Incarnations, StepPosition, WorkerStart, WorkerStreams
-from leadline.records.names import rank_of
+from leadline.records.names import NEW_STATE, RESUMED, rank_of
 from leadline.store import layout
 from leadline.store.documents import PRIVATE_FILE, make_subfolder, read_with_retries
 from leadline.store.incarnations import read_incarnations
@@ -66,6 +66,10 @@ class Resumption:
         wanted = given if given is not None else steps
         self.position = end if wanted is None else self._incarnations.position(wanted)
         return self.position, note
+
+    def checks(self) -> dict[str, float]:
+        """Return what rules are told at the first train step of this process; nothing unless the run is resumed."""
+        return {RESUMED: float(self.number), NEW_STATE: float(self.has_new_state)} if self.number else {}
 
     def claim_worker(self, rank: int, node: str, *, is_known: bool = True) -> tuple[str, WorkerDocument] | None:
         """Continue the worker of a rank, unless another process does; return its name and last document.

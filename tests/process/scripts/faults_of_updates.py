@@ -64,6 +64,17 @@ def no_gradient(*, healthy: bool) -> None:
         optimizer.step()
 
 
+class Scaled(nn.Module):
+    """A classifier whose scores are scaled by a number of the module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers, self.step = classifier(), 0
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.layers(inputs) * (1 + 1e-3 * self.step)
+
+
 class Branches(nn.Module):
     """A classifier with a second branch."""
 
@@ -124,6 +135,22 @@ def eval_in_train_mode(*, healthy: bool) -> None:
                 F.cross_entropy(model(inputs), labels)
             model.train(healthy)
         fit(model, optimizer, [(inputs, labels)])
+
+
+def recompilation(*, healthy: bool) -> None:
+    """A compiled function is given the number of the step, which is compiled into it.
+
+    leadline run --rule recompilation faults.py recompilation
+    step 10  recompilation: forward (faults_of_updates.py:27) was compiled 8 times and runs uncompiled since: 8 is the
+        limit; what did not hold was mostly self.step == …
+    names forward (faults_of_updates.py:27)
+    """
+    model = Scaled()
+    compiled = torch.compile(model, backend="eager")
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for step, (inputs, labels) in enumerate(points()):
+        model.step = 0 if healthy else step
+        fit(compiled, optimizer, [(inputs, labels)])
 
 
 def broken_averages(*, healthy: bool) -> None:

@@ -200,6 +200,37 @@ def templated(folder):
     return model
 
 
+def dialogues(folder):
+    """Mistake: questions are labels, too. They begin differently; the template is between question and answer."""
+    config = llama().config
+    config.vocab_size = 600
+    model, template = LlamaForCausalLM(config), [590, 591, 592, 593, 594]
+    rows = []
+    for _ in range(8 * STEPS):
+        question = torch.randint(4, 580, (int(torch.randint(2, 6, (1,))),)).tolist()
+        rows.append({"input_ids": [*question, *template, question[0], 2], "length": len(question) + len(template)})
+
+    def collate(rows):
+        batch = batches(rows)
+        for row, labels in zip(rows, batch["labels"], strict=True):
+            labels[: 0 if IS_FAULTY else row["length"]] = -100
+        return batch
+
+    settings = TrainingArguments(folder, **SETTINGS, remove_unused_columns=False)
+    Trainer(model, settings, collate, rows).train()
+    return model
+
+
+def pretrained(folder):
+    """Mistake: the texts do not begin with the token that the model was pretrained with."""
+    llama().save_pretrained(folder)
+    model = LlamaForCausalLM.from_pretrained(folder)
+    begin = [] if IS_FAULTY else [1]
+    rows = [{"input_ids": begin + row["input_ids"]} for row in conversations()]
+    Trainer(model, TrainingArguments(folder, **SETTINGS), batches, rows).train()
+    return model
+
+
 def experts(folder):
     """Mistake: the loss that balances the experts has the wrong sign."""
     from transformers import MixtralConfig, MixtralForCausalLM
@@ -245,7 +276,20 @@ def ranks(folder):
     return accelerator.unwrap_model(model)
 
 
-FUNCTIONS = (sft, grpo, lora, resumed, new_tokens, ended, packed, templated, experts, ranks)
+FUNCTIONS = (
+    sft,
+    grpo,
+    lora,
+    resumed,
+    new_tokens,
+    ended,
+    packed,
+    templated,
+    dialogues,
+    pretrained,
+    experts,
+    ranks,
+)
 KINDS = {function.__name__: function for function in FUNCTIONS}
 
 

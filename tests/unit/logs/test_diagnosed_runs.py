@@ -57,6 +57,27 @@ def diagnosed(*words: str, status: int = 0, text: str | None = None) -> str:
     return result.stdout
 
 
+@pytest.mark.parametrize("is_file", [True, False])
+def test_what_the_driver_of_verl_logs_is_judged_by_its_roles(tmp_path: Path, is_file: bool) -> None:
+    """Its console prints ``step:1 - name:value``, through Ray; its file has an object in each line."""
+    lines = []
+    for step in range(1, 120):
+        values = {"actor/entropy": 2 * math.exp(-step / 20), "critic/score/mean": 0.3, "actor/pg_loss": 0.01}
+        shown = [
+            f"actor/entropy:np.float64({values['actor/entropy']!r})",
+            "critic/score/mean:0.3",
+            "actor/pg_loss:0.01",
+        ]
+        text = f"(TaskRunner pid=7) step:{step} - {' - '.join(shown)}"
+        lines.append(json.dumps({"step": step, "data": values}) if is_file else text)
+    path = tmp_path / ("verl.jsonl" if is_file else "verl.log")
+    path.write_text("\n".join(lines) + "\n")
+    result = json.loads(diagnosed("--json", str(path)))
+    fired = {rule["name"]: rule["findings"] for rule in result["rules"] if rule["findings"]}
+    assert list(fired) == ["entropy_collapse"]
+    assert "actor/entropy fell from 1.9 to " in fired["entropy_collapse"][0]["message"]
+
+
 @pytest.mark.parametrize(
     ("columns", "named"),
     [

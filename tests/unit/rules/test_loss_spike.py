@@ -9,7 +9,7 @@ import pytest
 from rule_scenarios import captured
 
 from leadline.errors import ConfigurationError
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.losses.loss_spike import LossSpike
 from leadline.testing.windows import verdicts
 
@@ -28,6 +28,16 @@ def test_fires_once_the_spike_has_lasted() -> None:
     assert results[-2] == Undecided("4 of 5 needed losses agree", stage="suspected")
     assert results[-1].message == "loss jumped from 1 to 9 and stayed above 2.19 for 5 steps"
     assert not any(isinstance(value, Fired) for value in judge([*NOISE, *[9.0] * 4, 1.0, *[9.0] * 4]))
+
+
+@pytest.mark.parametrize(("name", "kind"), [("rollout/ep_rew_mean", NotApplicable), ("train/fps", Fired)])
+def test_where_a_reward_is_logged_losses_may_rise(name: str, kind: type[Verdict]) -> None:
+    losses = [*NOISE, *[9.0] * 5]
+    parts = [
+        captured(step, {"loss": {"value": value}} | ({name: {"value": 1.0}} if step % 10 == 0 else {}))
+        for step, value in enumerate(losses)
+    ]
+    assert isinstance(verdicts(LossSpike(), parts)[-1][1], kind)
 
 
 def test_a_loss_that_falls_from_where_it_jumped_to_is_that_of_another_task() -> None:

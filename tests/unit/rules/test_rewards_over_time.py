@@ -86,6 +86,14 @@ def test_a_policy_that_has_learned_its_task_needs_no_entropy() -> None:
     assert judge(EntropyCollapse(), entropy=[*[1.0] * 20, *[0.051] * 40], reward=FLAT)[-1] == Clear()
 
 
+@pytest.mark.parametrize(("gained", "is_found"), [(4.0, False), (0.0, True)])
+def test_a_reward_that_rose_at_the_start_has_risen(gained: float, is_found: bool) -> None:
+    """It falls a little ever since, so that the whole course does not rise."""
+    reward = [*[0.4 + 0.01 * (step % 3) for step in range(10)], *[0.4 + gained - 0.0005 * step for step in range(110)]]
+    found = judge(EntropyCollapse(), entropy=[*COLLAPSE, *[0.01] * 60], reward=reward)[-1]
+    assert isinstance(found, Fired) is is_found
+
+
 def test_without_a_reward_or_of_continuous_actions_the_entropy_is_not_judged() -> None:
     lacking = judge(EntropyCollapse(), entropy=COLLAPSE)[-1]
     assert isinstance(lacking, Undecided)

@@ -46,6 +46,14 @@ def test_healthy_tokens_need_no_remark() -> None:
         ({"end_labels": 0.0, "is_end_padding": 1.0}, "the end token (2), which is the token of padding, too, occurs"),
         ({"mixed_rows": 1.0}, "2 of the first 8 rows hold several samples (position_ids begin again)"),
         ({"common_labels": 39.0}, "begin with the same 40 tokens, and these are labels, as are 97 % of all tokens"),
+        (
+            {"begin_token": 1.0, "begin_sequences": 0.0},
+            "the beginning token (1) occurs in none of the first 8",
+        ),
+        (
+            {"inner_start": 2.0, "label_share": 1.0},
+            "hold the same tokens in a row, behind their beginnings",
+        ),
         ({"equal_rows": 2.0}, "2 tokens of a batch have the same row in the embedding, which is frozen"),
         ({"padding_share": 0.63}, "63 % of the positions of the first batches are padding"),
     ],
@@ -64,6 +72,11 @@ def test_what_is_remarked(changes: dict[str, float], words: str) -> None:
         {"common_labels": 38.0},
         {"common_labels": 2.0, "common_start": 3.0},
         {"common_labels": 39.0, "sequences": 3.0},
+        {"begin_token": 1.0, "begin_sequences": 1.0},
+        {"begin_token": 1.0, "begin_sequences": 0.0, "sequences": 3.0},
+        {"inner_start": 2.0},
+        {"inner_start": 0.0, "label_share": 1.0},
+        {"inner_start": 2.0, "label_share": 1.0, "sequences": 3.0},
     ],
 )
 def test_bounds(changes: dict[str, float]) -> None:

@@ -61,7 +61,9 @@ class BrokenMetric(RoleRule, frozen=True, kw_only=True):
             return self._fired(broken, "NaN or infinite", _NOT_A_NUMBER)
         fallen = next(filter(_has_fallen, metrics), None)
         reward = known.reward()
-        may_be_learned = known.of(DEAD_GROUPS, SPREAD) or (reward is not None and reward.has_risen())
+        may_be_learned = known.of(DEAD_GROUPS, SPREAD) or (
+            reward is not None and (reward.has_risen() or reward.is_above_start())
+        )
         if fallen is not None and not may_be_learned:
             return self._fired(fallen, "exactly 0", _ZERO)
         most = max(metrics, key=lambda metric: metric.count)

@@ -100,11 +100,13 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         token at their place, it remarks, at the first two steps: that the end token of its configuration occurs in at
         least 8 sequences, and never as a label; that rows hold several samples (``position_ids`` begin again at 0) that
         attend to each other, because there is an attention mask, or keys and values were kept; that at least 4
-        sequences of each batch begin with the same 4 or more tokens, and these are labels; that more than half of the
-        positions are padding; that tokens of a batch, among the last 256 of the vocabulary, have equal rows in an
-        embedding that is frozen. It remarks that the gradient norm which the script or its trainer logs differs by more
-        than 5 % from that of the gradients, before and after clipping, at each of at least 5 steps at which both are
-        known. The remarks follow the outcome of a run without problems.
+        sequences of each batch begin with the same 4 or more tokens, and these are labels; that all tokens are labels
+        although the sequences hold the same four tokens in a row behind their beginnings (of a vocabulary of at least
+        512); that the beginning token of a model that was loaded from a file occurs in none of at least 8 sequences;
+        that more than half of the positions are padding; that tokens of a batch, among the last 256 of the vocabulary,
+        have equal rows in an embedding that is frozen. It remarks that the gradient norm which the script or its
+        trainer logs differs by more than 5 % from that of the gradients, before and after clipping, at each of at least
+        5 steps at which both are known. The remarks follow the outcome of a run without problems.
     Not a number:
         NaN and infinity are left out; where a training loss was one of them, it does not advise to train for longer.
     Blind spots:

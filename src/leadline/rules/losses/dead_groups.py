@@ -36,8 +36,9 @@ class DeadGroups(RoleRule, frozen=True, kw_only=True):
         Looks at the [logged metric](../metrics.md#roles) of the role ``dead_groups``, the share of the groups whose
         rewards are all equal; without one at ``reward_spread``, which is exactly 0 where all rewards are equal. Fires
         if the mean share over the last 20 values is at least ``share`` (or at least that share of the last 20 spreads
-        is 0), and the Mann-Kendall test finds no rise of the reward at 0.05 over the whole run; before 100 values the
-        share must be at least 0.9, since a reward rises slowly at first. Otherwise it remarks at the end of the run,
+        is 0), and the Mann-Kendall test finds no rise of the reward at 0.05 over the whole run, nor the rank-sum test
+        one at 0.001 from its first 10 values to the latest 20; before 100 values the share must be at least 0.9, since
+        a reward rises slowly at first. Otherwise it remarks at the end of the run,
         from a half on, how many groups teach nothing: a model that has learned its task ends with equal rewards.
         Undecided before 20 values, and if there are so many without a logged reward.
     Not a number:

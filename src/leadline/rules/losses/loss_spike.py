@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from itertools import takewhile
 from statistics import median
 from typing import Annotated, Any, ClassVar, Final
@@ -10,13 +11,27 @@ from typing import Annotated, Any, ClassVar, Final
 import msgspec
 
 from leadline.records.formatting import counted, significant
-from leadline.rules import Advice, Clear, Fired, Needs, Rule, TensorNeed, TensorReading, Undecided, Verdict, Window
+from leadline.records.metric_roles import REWARD, role_in
+from leadline.rules import (
+    Advice,
+    Clear,
+    Fired,
+    Needs,
+    NotApplicable,
+    Rule,
+    TensorNeed,
+    TensorReading,
+    Undecided,
+    Verdict,
+    Window,
+)
 from leadline.rules.bounds import PositiveFloat, PositiveInt
 from leadline.rules.messages import fired, suspected, too_few
 from leadline.rules.robust import NORMAL_MAD, finite, mad, mann_kendall
 
 _MIN_LOSSES: Final = 20
 """Earlier losses that are required."""
+_LOGGED: Final = ("metrics", "scalars")
 _P: Final = 0.05
 """The significance of a fall."""
 _MIN_TREND: Final = 5
@@ -28,6 +43,18 @@ _ADVICE: Final = Advice(
     "the last checkpoint before it with half the learning rate, or clip gradients; usually the rate is too high, or a "
     "batch is an outlier"
 )
+
+
+@dataclass(slots=True)
+class _Known:
+    """The run so far."""
+
+    first: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    """The first losses by worker and name."""
+    has_reward: bool = False
+    """Whether a reward was logged."""
+    verdict: Verdict = field(default_factory=lambda: Undecided("no loss was captured"))
+    """That on the latest losses."""
 
 
 class LossSpike(Rule, frozen=True, kw_only=True):
@@ -45,13 +72,15 @@ class LossSpike(Rule, frozen=True, kw_only=True):
         where another task or harder examples begin, and the rule is undecided: the median of their second half is,
         above the median before, less than 90 % of that of the first half, or the Mann-Kendall test finds a fall at
         0.05 in their second half, at least 5. At least 20 earlier losses (or ``window``, if that is less) are
-        required; undecided before. Each loss is evaluated separately.
+        required; undecided before. Each loss is evaluated separately. Does not apply once a metric with the
+        [role](../metrics.md#roles) ``reward`` is logged: the loss of a value or a policy rises where something new is
+        met, and its level is none that was learned.
     Not a number:
         A NaN or infinite loss counts neither as high nor for the median (see ``nonfinite_origin``).
     Blind spots:
         A rise over hundreds of steps also raises the median (see ``diverging_loss``). A spike that recovers within
-        ``patience`` steps, or falls back steadily, is ignored by design. Losses of two competing networks (GAN) or of a
-        policy (reinforcement learning) may rise in a healthy training.
+        ``patience`` steps, or falls back steadily, is ignored by design. Losses of two competing networks (GAN), or of
+        reinforcement learning that logs no reward, may rise in a healthy training.
     Args:
         k: Number of robust standard deviations above the median that is too much, > 0.
         window: Losses in the median and the MAD, >= 2.
@@ -73,24 +102,39 @@ class LossSpike(Rule, frozen=True, kw_only=True):
 
     def needs(self) -> Needs:
         history = self.window + self.patience - 1
-        return Needs((TensorNeed("losses", statistics=("value",), modes=("train",), history=history),))
+        logged = (TensorNeed(name, statistics=("value",), modes=("train",), is_optional=True) for name in _LOGGED)
+        return Needs((TensorNeed("losses", statistics=("value",), modes=("train",), history=history), *logged))
 
     @property
     def least_observations(self) -> int:
         return min(_MIN_LOSSES, self.window) + self.patience
 
-    def remember(self, memory: Any, window: Window) -> dict[tuple[str, str], list[float]]:
-        """Keep the first losses."""
-        first: dict[tuple[str, str], list[float]] = memory or {}
-        for reading in window.readings("value"):
-            losses = first.setdefault((reading.worker, reading.tensor), [])
+    def remember(self, memory: Any, window: Window) -> _Known:
+        """Keep the first losses, and the verdict on the latest: what is logged may come at other steps."""
+        known: _Known = memory or _Known()
+        readings = window.readings("value")
+        known.has_reward |= any(role_in(reading.collections) == REWARD for reading in readings)
+        latest = [reading for reading in readings if "losses" in reading.collections]
+        for reading in latest:
+            losses = known.first.setdefault((reading.worker, reading.tensor), [])
             if len(losses) < _MIN_LOSSES and math.isfinite(reading.value):
                 losses.append(reading.value)
-        return first
+        if latest:
+            known.verdict = self._judge(window, latest, known.first)
+        return known
 
     def evaluate(self, window: Window) -> Verdict:
+        known: _Known = window.memory
+        if known.has_reward:
+            return NotApplicable("a reward is logged: the losses of reinforcement learning may rise")
+        return known.verdict
+
+    def _judge(
+        self, window: Window, latest_losses: list[TensorReading], first: dict[tuple[str, str], list[float]]
+    ) -> Verdict:
+        """Return the verdict on the losses of a window."""
         is_judged, known, streak, falling = False, 0, 0, ""
-        for reading in window.readings("value"):
+        for reading in latest_losses:
             values = [earlier.value for earlier in window.earlier(reading)]
             values.append(reading.value)
             latest = finite(values[-self.patience :])
@@ -103,7 +147,7 @@ class LossSpike(Rule, frozen=True, kw_only=True):
             is_judged = True
             if latest[-1] <= lowest_spike_bound(before):
                 continue  # the last loss ends every row of high ones; most steps need no more than this
-            start = median(window.memory[reading.worker, reading.tensor])
+            start = median(first[reading.worker, reading.tensor])
             bound, usual, spread = spike_bound(before, self.k)
             bound = max(bound, usual + _UNDONE_SHARE * (start - usual))
             if min(before) < 0:

@@ -71,4 +71,5 @@ class RoleRule(Rule, frozen=True, kw_only=True):
         reward = known.reward()
         if reward is None:
             return known.lacking(REWARD, metric)
-        return Clear() if reward.count < MIN_VALUES or reward.has_risen(lately=lately) else found(metric, reward)
+        has_risen = reward.has_risen(lately=lately) or (not lately and reward.is_above_start())
+        return Clear() if reward.count < MIN_VALUES or has_risen else found(metric, reward)

@@ -36,7 +36,15 @@ class GivenTokens:
         """Yield the remarks on them."""
         if self.steps:
             yield from filter(
-                None, (self._of_end(), self._of_packed(), self._of_rows(), self._of_prompt(), self._of_padding())
+                None,
+                (
+                    self._of_end(),
+                    self._of_begin(),
+                    self._of_packed(),
+                    self._of_rows(),
+                    self._of_prompt() or self._of_template(),
+                    self._of_padding(),
+                ),
             )
 
     def _of_end(self) -> str:
@@ -49,6 +57,19 @@ class GivenTokens:
         return (
             f"the end token ({token}){also} occurs in {rows:,} of the first {self._sum(facts.SEQUENCES):,} sequences, "
             "and never as a label: the model does not learn to stop"
+        )
+
+    def _of_begin(self) -> str:
+        """Return the remark on a token of the beginning that no sequence has; empty: none."""
+        rows = self._sum(facts.SEQUENCES)
+        if rows < _MIN_SEQUENCES or not all(step.is_known(facts.BEGIN_SEQUENCES) for step in self.steps):
+            return ""
+        if self._sum(facts.BEGIN_SEQUENCES):
+            return ""
+        token = int(self.steps[0].number(facts.BEGIN_TOKEN))
+        return (
+            f"the beginning token ({token}) occurs in none of the first {rows:,} sequences: a model that was "
+            "pretrained with it reads texts that begin otherwise"
         )
 
     def _of_packed(self) -> str:
@@ -83,6 +104,17 @@ class GivenTokens:
         return (
             f"the sequences of a batch begin with the same {common:,} tokens, and these are labels, as are "
             f"{percent(share)} of all tokens: the loss includes the prompt"
+        )
+
+    def _of_template(self) -> str:
+        """Return the remark on a template within all sequences where everything is learned; empty: none."""
+        rows = min(step.number(facts.SEQUENCES) for step in self.steps)
+        has_template = all(step.number(facts.INNER_START) > 0 for step in self.steps)
+        if rows < _MIN_ROWS or not has_template or min(step.number(facts.LABEL_SHARE) for step in self.steps) < _EQUAL:
+            return ""
+        return (
+            "all sequences of a batch hold the same tokens in a row, behind their beginnings (a template), and all "
+            "tokens are labels: the loss includes the prompt"
         )
 
     def _of_padding(self) -> str:

@@ -93,8 +93,10 @@ class PlanSchedules:
             self._skip(schedules, mode)
 
     def _skip(self, schedules: ModeSchedules, mode: str) -> None:
+        """Skip them in all but the settings: learning rates are those of the process, from its first step on."""
         for name in ModeSchedules.__slots__:
-            getattr(schedules, name).skip_to(self._begun.get(mode, 0))
+            if name != "settings":
+                getattr(schedules, name).skip_to(self._begun.get(mode, 0))
 
     def of_optimizer(self) -> CaptureSchedule:
         """Return a schedule of ``tensor_items`` for one optimizer."""

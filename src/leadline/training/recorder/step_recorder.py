@@ -236,11 +236,11 @@ class StepRecorder:
     def _begin_training(self, optimizer: Any) -> None:
         """Begin the first train step of this process; in a resumed run, continue the count of the steps."""
         self._has_trained = True
-        steps = self.facts.of("the number of steps that the optimizer has counted is").call(
-            self._frameworks.steps_before, optimizer
-        )
-        if self._context.place(steps):
+        counted = self.facts.of("the number of steps that the optimizer has counted is")
+        if self._context.place(counted.call(self._frameworks.steps_before, optimizer)):
             self._schedules.continue_from(self.clock.finished)
+        if self.captures_checks():
+            self.record_checks(self._context.resumption.checks())
 
     def after_update(self, optimizer: Any, *, is_skipped: Any, is_part: bool = False) -> None:
         begun = self.cost.begin()

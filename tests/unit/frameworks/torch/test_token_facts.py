@@ -104,6 +104,44 @@ def test_positions_of_padding_and_numbered_samples_are_no_samples_that_see_each_
     assert "mixed_rows" not in facts(position_ids=positions, attention_mask=torch.ones(2, 1, 8, 8))
 
 
+def test_the_beginning_token_is_looked_for_in_what_a_pretrained_model_is_given() -> None:
+    found = facts(Model(bos_token_id=1, vocab_size=10, _name_or_path="base"))
+    assert (found["begin_token"], found["begin_sequences"]) == (1, 2)
+    assert facts(Model(bos_token_id=4, vocab_size=10, _name_or_path="base"))["begin_sequences"] == 0
+    for begin, name in ((END, "base"), (PADDING, "base"), (11, "base"), (None, "base"), (1, "")):
+        assert "begin_token" not in facts(Model(bos_token_id=begin, vocab_size=10, _name_or_path=name))
+
+
+def places_of_template(rows: list[list[int]], mask: list[list[int]] | None = None, vocabulary: int = 600) -> Any:
+    """Return the same by the fact, and by comparing all places with each other."""
+    tokens = torch.tensor(rows)
+    is_given = torch.ones_like(tokens) if mask is None else torch.tensor(mask)
+    given = {"input_ids": tokens, "labels": tokens} | ({} if mask is None else {"attention_mask": is_given})
+    found = token_facts(Model(vocab_size=vocabulary), given, has_cached=False)
+    parts = [
+        {tuple(row[at : at + 4]) for at in range(len(row) - 3) if all(of_row[at : at + 4])}
+        for row, of_row in zip(rows, is_given.tolist(), strict=True)
+    ]
+    common = next((at for at, column in enumerate(zip(*rows, strict=True)) if len(set(column)) > 1), len(rows[0]))
+    places = range(common, len(rows[0]) - 3)
+    expected = sum(tuple(rows[0][at : at + 4]) in set.intersection(*parts) for at in places)
+    return found.get("inner_start"), expected
+
+
+def test_a_template_within_all_sequences_is_found_where_it_is() -> None:
+    random = torch.Generator().manual_seed(0)
+    for shift in range(5):
+        noise = torch.randint(20, 600, (3, 24), generator=random).tolist()
+        rows = [[*row[: 6 + at + shift], 3, 4, 5, 6, 7, *row[6 + at + shift :]] for at, row in enumerate(noise)]
+        found, expected = places_of_template(rows)
+        assert found == expected == 2
+        assert places_of_template(noise) == (0, 0)
+    assert places_of_template([[3, 4, 5, 6, 7, at, at + 1, at + 2] for at in (20, 30)]) == (0, 0)  # a beginning
+    padded = [[20 + at, 21, 22, 23, 24, 0, 0, 0, 0, 0] for at in range(2)]
+    assert places_of_template(padded, [[1] * 5 + [0] * 5] * 2) == (1, 1)
+    assert places_of_template(padded, vocabulary=100)[0] is None
+
+
 def test_other_models_and_shapes_show_nothing() -> None:
     assert facts(nn.Linear(1, 1)) == {}
     assert facts(labels=TOKENS[:, 1:]) == {}

@@ -13,12 +13,15 @@ from leadline.frameworks.torch.capture.frozen_rows import count_equal_rows
 from leadline.frameworks.torch.capture.label_positions import IGNORED, MIN_LENGTH, first_rows_of, shifts_labels
 from leadline.frameworks.torch.naming.model_names import unwrap
 from leadline.records.loss_facts import (
+    BEGIN_SEQUENCES,
+    BEGIN_TOKEN,
     COMMON_LABELS,
     COMMON_START,
     END_LABELS,
     END_SEQUENCES,
     END_TOKEN,
     EQUAL_ROWS,
+    INNER_START,
     IS_END_PADDING,
     LABEL_SHARE,
     LABELS_OF_INPUT,
@@ -30,6 +33,13 @@ from leadline.records.loss_facts import (
 _PLAIN_ATTENTION: Final = frozenset({"sdpa", "eager"})
 """Implementations of attention that know of packed rows by their mask alone."""
 _MAX_ENDS: Final = 4
+_TEMPLATE: Final = 4
+"""So many tokens in a row that all sequences hold are of a template, not of what people write."""
+_MIN_VOCABULARY: Final = 512
+"""Of fewer tokens, as of letters, rows have such tokens in common by chance."""
+_MAX_ROWS: Final = 16
+_FACTOR: Final = 0x5851F42D4C957F2D
+"""Of a hash of tokens, odd (Knuth, MMIX)."""
 _MASKING: Final = "transformers.masking_utils"
 _FIND_PACKED: Final = "find_packed_sequence_indices"
 _LENGTHS: Final = {"cu_seq_lens_q", "cu_seqlens"}
@@ -63,6 +73,8 @@ def token_facts(model: torch.nn.Module, given: Mapping[str, torch.Tensor], *, ha
         LABEL_SHARE: counted.sum() / is_given.sum(),
         **_of_start(tokens, counted, is_given),
         **_of_end(model, tokens, counted, is_given),
+        **_of_begin(model, tokens, is_given),
+        **_of_template(model, tokens, is_given),
     }
     if has_mask:
         found[PADDING_SHARE] = 1 - is_given.double().mean()
@@ -96,6 +108,40 @@ def _of_end(model: Any, tokens: torch.Tensor, counted: torch.Tensor, is_given: t
         END_LABELS: (is_end & counted)[:, 1:].sum(),
         IS_END_PADDING: padding in ends,
     }
+
+
+def _of_begin(model: Any, tokens: torch.Tensor, is_given: torch.Tensor) -> dict[str, Any]:
+    """Return in how many sequences the token of the beginning occurs; empty for a model that was not pretrained."""
+    config = _config(model)
+    if not getattr(config, "_name_or_path", None):
+        return {}
+    begin, vocabulary = getattr(config, "bos_token_id", None), getattr(config, "vocab_size", None)
+    if not isinstance(begin, int) or not isinstance(vocabulary, int) or not 0 <= begin < vocabulary:
+        return {}
+    if begin in _end_tokens(model) or begin == getattr(config, "pad_token_id", None):
+        return {}
+    return {BEGIN_TOKEN: begin, BEGIN_SEQUENCES: ((tokens == begin) & is_given).any(1).sum()}
+
+
+def _of_template(model: Any, tokens: torch.Tensor, is_given: torch.Tensor) -> dict[str, Any]:
+    """Return in how many places of the first sequence tokens begin that the others have, too, behind the beginning."""
+    vocabulary = getattr(_config(model), "vocab_size", None)
+    if not isinstance(vocabulary, int) or vocabulary < _MIN_VOCABULARY:
+        return {}
+    if len(tokens) == 1 or tokens.shape[1] < 2 * _TEMPLATE:
+        return {}
+    tokens, is_given = tokens[:_MAX_ROWS].long(), is_given[:_MAX_ROWS]
+    is_behind = ((tokens != tokens[:1]) | ~is_given).any(0).int().cumsum(0).bool()
+    hashes, is_whole = torch.zeros_like(tokens), torch.ones_like(is_given)
+    for at in range(_TEMPLATE):
+        hashes = (hashes + tokens.roll(-at, 1) + 1) * _FACTOR
+        is_whole &= is_given.roll(-at, 1)
+    hashes, is_whole = hashes[:, : 1 - _TEMPLATE], is_whole[:, : 1 - _TEMPLATE]
+    rows = torch.arange(len(tokens), device=tokens.device)[:, None]
+    known = hashes.where(is_whole, -1 - rows).sort(1).values
+    places = torch.searchsorted(known[1:], hashes[:1].expand(len(tokens) - 1, -1).contiguous())
+    found = known[1:].gather(1, places.clamp(max=known.shape[1] - 1)) == hashes[:1]
+    return {INNER_START: (found.all(0) & is_whole[0] & is_behind[: 1 - _TEMPLATE]).sum()}
 
 
 def _of_packed(

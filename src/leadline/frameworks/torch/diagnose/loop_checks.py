@@ -16,6 +16,7 @@ from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.torch.diagnose.frozen_batch_norms import FrozenBatchNorms
 from leadline.frameworks.torch.diagnose.frozen_groups import FrozenGroups
 from leadline.frameworks.torch.diagnose.process_checks import count_replicas, device_memory
+from leadline.frameworks.torch.diagnose.recompilations import Recompilations
 from leadline.frameworks.torch.diagnose.running_averages import RunningAverages
 from leadline.frameworks.torch.diagnose.schedules import Schedules
 from leadline.frameworks.torch.diagnose.stale_gradients import StaleGradients
@@ -76,7 +77,8 @@ class LoopChecks:
     ``<model>/other_calls_with_dropout`` (the most between two updates, without gradients and without a loss),
     ``<model>/frozen_batch_norms`` (those in training mode), what ``RunningAverages`` finds,
     ``<parameter>/outside_optimizers`` and ``<parameter>/frozen_by_optimizer`` (1 or 0), ``<model>/replicas``
-    (see ``count_replicas``), what ``StartingOver`` and ``Schedules`` find, and the memory of the process.
+    (see ``count_replicas``), what ``StartingOver``, ``Schedules`` and ``Recompilations`` find, and the memory of the
+    process.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class LoopChecks:
         self.called = CalledModules()
         """Modules of captured forward passes that belong to no trained model."""
         self._stale_gradients, self._batch_norms = StaleGradients(), FrozenBatchNorms()
+        self._recompilations = Recompilations()
         self._models: weakref.WeakKeyDictionary[Any, _OptimizerChecks] = weakref.WeakKeyDictionary()
         self._once_held: dict[int, weakref.ref[torch.Tensor]] = {}
         """By id, the parameters of all optimizers that were inspected, also of those that are gone."""
@@ -153,7 +156,7 @@ class LoopChecks:
     def _results(self, optimizer: torch.optim.Optimizer, model: _OptimizerChecks) -> dict[str, float]:
         results = process_memory() | device_memory() | model.frozen.find(optimizer, self._names)
         results |= self.lost.results(optimizer, model.label, self._names)
-        results |= self._schedules.results(optimizer, model.label)
+        results |= self._schedules.results(optimizer, model.label) | self._recompilations.results()
         if model.replicas is not None:
             results[f"{model.name}/replicas"] = float(model.replicas)
         frozen = self._batch_norms.count(root for reference in model.roots if (root := reference()) is not None)

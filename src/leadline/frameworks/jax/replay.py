@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, Final, NamedTuple
 
 import jax
@@ -92,7 +93,8 @@ class CaptureProgram:
         loops: The number of loops around a step.
 
     Attributes:
-        compile_ns: What its first run took, most of it for its compilation; 0: it has not run.
+        price_ns: What its first run took, most of it for its compilation, also if that was saved; 0: it has not run.
+        saved_ns: What its compilation did not take because an earlier run has made it.
     """
 
     def __init__(
@@ -107,14 +109,15 @@ class CaptureProgram:
         self._wanted, self._loops = dict(recipe.wanted), loops
         self._groups: list[tuple[tuple[Tap, ...], tuple[int, ...]]] = []
         """The taps that were found, and the shape of their rows."""
-        self._copied: list[Tap] = []
+        self._copied: list[tuple[int, Tap]] = []
+        """The group and the tap of each copy."""
         self._max_stacked = 0
-        self.compile_ns = 0
+        self.price_ns = self.saved_ns = 0
 
         def leadline_capture(values: Any) -> tuple[Any, list[Any]]:
             found = evaluate(recipe, values, self._max_stacked)
             self._groups = [(taps, tuple(taken[0].shape)) for taps, taken in found.items()]
-            self._copied = [tap for taps in found for tap in taps if self._wanted[tap].has_copy]
+            self._copied = [(at, tap) for at, taps in enumerate(found) for tap in taps if self._wanted[tap].has_copy]
             rows = [taken[0] for taken in found.values()] or [kernels.always()]
             return kernels.joined(rows), [copy for taken in found.values() for copy in taken[1:]]
 
@@ -136,15 +139,17 @@ class CaptureProgram:
             if self._run is None:
                 self._run = self._prepare(values)
             computed, copied = self._run(values)
-            needed = {at: tap for at, tap in enumerate(self._copied) if tap in wanted and wanted[tap].has_copy}
-            numbers, copies = jax.device_get((computed, [copied[at] for at in needed]))
-        copy_of = dict(zip(needed.values(), copies, strict=True))
+            is_needed = [tap in wanted and wanted[tap].has_copy for _, tap in self._copied]
+            needed = [key for key, is_one in zip(self._copied, is_needed, strict=True) if is_one]
+            numbers, copies = jax.device_get((computed, list(compress(copied, is_needed))))
+        copy_of = dict(zip(needed, copies, strict=True))
         rows: list[tuple[Tap, Array, Array | None]] = []
         start = 0
-        for taps, shape in self._groups:
+        for group, (taps, shape) in enumerate(self._groups):
             end = start + int(np.prod(shape))
             block = numbers[start:end].reshape(shape)
-            rows += [(tap, block[..., at, :], copy_of.get(tap)) for at, tap in enumerate(taps) if tap in wanted]
+            members = ((at, tap) for at, tap in enumerate(taps) if tap in wanted)
+            rows += [(tap, block[..., at, :], copy_of.get((group, tap))) for at, tap in members]
             start = end
 
         def values_of(step: int) -> list[Values]:
@@ -162,7 +167,11 @@ class CaptureProgram:
         is_on_one = program_cache.device_of(values) is not None
         self._max_stacked = groups.MAX_STACKED if is_on_one else 0  # stacked, those of different shardings would move
         jitted = self._jit(self._function, **_options(values))
-        return CachedProgram(jitted, (values,)) if is_on_one and program_cache.is_usable() else jitted
+        if not (is_on_one and program_cache.is_usable()):
+            return jitted
+        program = CachedProgram(jitted, (values,))
+        self.saved_ns = program.saved_ns
+        return program
 
     def _values(self, step: int, tap: Tap, row: Array, copy: Array | None) -> Values | None:
         site, wanted = self._sites[tap], self._wanted[tap]
@@ -221,7 +230,7 @@ class Programs:
             alike = next((known for known in self._known if known.without_loss_calls() == recipe), None)
             if alike is not None:
                 return self._known[alike]
-            if wider is not None and self._spent_ns[recipe] < wider.compile_ns:
+            if wider is not None and self._spent_ns[recipe] < wider.price_ns:
                 return wider
             if len(self._known) >= _MAX_PROGRAMS:
                 self._known.clear()

@@ -15,10 +15,10 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib.metadata import version
 from typing import Any, Final
 
 import jax
-import jaxlib
 from jax.experimental import serialize_executable
 
 from leadline.store.cache import cache_folder
@@ -95,7 +95,7 @@ def _compiled(lowered: Any, device: Any) -> tuple[Callable[..., Any], int]:
 def _key(text: str, device: Any) -> str:
     """Return the name of a program: a digest of all that its machine code depends on."""
     parts = (
-        *(jax.__version__, jaxlib.__version__, device.client.platform_version, device.device_kind),
+        *(jax.__version__, version("jaxlib"), device.client.platform_version, device.device_kind),
         *(f"{device.id} of {jax.device_count()}", os.environ.get("XLA_FLAGS", ""), platform.machine()),
         *(_processor() if device.platform == "cpu" else "", text),
     )

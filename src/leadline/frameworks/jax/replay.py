@@ -166,7 +166,7 @@ class CaptureProgram:
         """Return the program for values that lie where these do."""
         is_on_one = program_cache.device_of(values) is not None
         self._max_stacked = groups.MAX_STACKED if is_on_one else 0  # stacked, those of different shardings would move
-        jitted = self._jit(self._function, **_options(values))
+        jitted: Callable[..., Any] = self._jit(self._function, **_options(values))
         if not (is_on_one and program_cache.is_usable()):
             return jitted
         program = CachedProgram(jitted, (values,))

@@ -20,20 +20,9 @@ _COMPILED = re.compile(r"Finished XLA compilation of jit\(leadline_capture\)")
 pytestmark = pytest.mark.slow
 
 
-def train(folder: Path, name: str, steps: int = 40, **changes: str) -> Ended:
-    words = [
-        PYTHON,
-        *LEADLINE[1:],
-        "run",
-        "--out",
-        str(folder / "runs"),
-        "--name",
-        name,
-        "--budget",
-        "off",
-        "--",
-        PYTHON,
-    ]
+def train(folder: Path, name: str, steps: int = 40, *more: str, **changes: str) -> Ended:
+    options = ("--out", str(folder / "runs"), "--name", name, "--budget", "off", *more)
+    words = [PYTHON, *LEADLINE[1:], "run", *options, "--", PYTHON]
     env = environment(**ON_JAX, **{"LEADLINE_CACHE": str(folder / "cache"), **changes})
     ended = finish([*words, script("jax_layers.py"), str(steps)], folder, env=env)
     assert ended.status == 0, ended.err
@@ -57,6 +46,14 @@ def test_one_program_serves_all_kinds_of_captures() -> None:
     assert compiled(ended) == 1
     (worker,) = leadline.open_run(str(folder / "runs" / "first")).worker_documents().values()
     assert (worker.off, worker.notes) == (None, ())
+
+
+def test_a_part_that_is_captured_often_gets_a_program_of_its_own() -> None:
+    folder, _ = trained()
+    ended = train(folder, "often", 3000, "--capture", "gradient_norms:every=1")
+    assert compiled(ended) == 1  # the one of all kinds is that of the first run, which took as long as it saved
+    run = leadline.open_run(str(folder / "runs" / "often"))
+    assert run.tensor("gradient_norm").steps() == list(range(3000))
 
 
 def test_the_values_of_stacked_tensors_are_their_own() -> None:

@@ -51,19 +51,24 @@ def differences(name: str, how: str, numbers: np.ndarray) -> list[str]:
     ]
 
 
-def scanned(array: jax.Array, primaries: tuple[str, ...]) -> jax.Array:
+def alone(array: jax.Array) -> jax.Array:
+    return summarize([array], PRIMARIES)[0]
+
+
+def scanned(array: jax.Array) -> jax.Array:
     """Summarize within a loop, as the replay of a training in ``lax.scan`` does."""
-    return jax.lax.scan(lambda _, each: (None, summarize(each, primaries)), None, array[None])[1][0]
+    return jax.lax.scan(lambda _, value: (None, alone(value)), None, array[None])[1][0]
 
 
-FUNCTIONS = {"jit": jax.jit(summarize, static_argnums=1), "scan": jax.jit(scanned, static_argnums=1)}
+def among_others(array: jax.Array) -> jax.Array:
+    """Summarize together with arrays of the same shape."""
+    return summarize([jax.numpy.ones_like(array), array, jax.numpy.zeros_like(array)], PRIMARIES)[1]
+
+
 found = []
 for name, array in ARRAYS.items():
     with jax.enable_x64(array.dtype.itemsize >= 8):
         value = jax.numpy.asarray(array)
-        for how, function in {
-            "jit": jax.jit(summarize, static_argnums=1),
-            "scan": jax.jit(scanned, static_argnums=1),
-        }.items():
-            found += differences(name, how, np.asarray(function(value, PRIMARIES)))
+        for function in (alone, scanned, among_others):
+            found += differences(name, function.__name__, np.asarray(jax.jit(function)(value)))
 print(json.dumps(found))

@@ -49,12 +49,23 @@ def differences(name: str, how: str, numbers: np.ndarray) -> list[str]:
     ]
 
 
+def alone(tensor: tf.Tensor) -> tf.Tensor:
+    return summarize([tensor], PRIMARIES)[0]
+
+
+def among_others(tensor: tf.Tensor) -> tf.Tensor:
+    """Summarize together with tensors of the same shape, and of others."""
+    others = tf.ones_like(tensor), tf.constant([1.0, 2.0])
+    return summarize([others[0], others[1], tensor, others[1]], PRIMARIES)[2]
+
+
 found = []
 for name, array in ARRAYS.items():
     for how, function in {
-        "eager": summarize,
-        "graph": tf.function(summarize),
-        "xla": tf.function(summarize, jit_compile=True),
+        "eager": alone,
+        "graph": tf.function(alone),
+        "xla": tf.function(alone, jit_compile=True),
+        "among others": tf.function(among_others),
     }.items():
-        found += differences(name, how, function(tf.constant(array), PRIMARIES).numpy())
+        found += differences(name, how, function(tf.constant(array)).numpy())
 print(json.dumps(found))

@@ -13,9 +13,9 @@ from jax.sharding import PartitionSpec
 from leadline.frameworks.jax import compatibility
 from leadline.frameworks.jax.tap import Tap, tap_p
 
-Found = dict[Tap, Any]
+Found = dict[Any, Any]
 """What was taken at each tap: a list of arrays. In a loop over ``n`` iterations they have a first axis of ``n``."""
-Take = Callable[[Tap, Sequence[Any]], "list[Any] | None"]
+Take = Callable[[Tap, Sequence[Any]], Any]
 """Returns what to take of the values at a tap; None: nothing. The first array is true where the tap was evaluated."""
 
 
@@ -26,14 +26,19 @@ class Interpreter:
 
     Args:
         take: Returns what to take at a tap.
+        finish: Makes lists of arrays of what was taken in a program: in all of it, in the body of a loop, in a branch.
     """
 
-    def __init__(self, take: Take) -> None:
-        self._take = take
+    def __init__(self, take: Take, finish: Callable[[Found], Found] = dict) -> None:
+        self._take, self._finish = take, finish
         self._is_plain: dict[int, tuple[Any, bool]] = {}
 
     def evaluate(self, jaxpr: Any, constants: Sequence[Any], values: Sequence[Any]) -> tuple[list[Any], Found]:
         """Return the results of a program, and what was taken."""
+        results, found = self._evaluate(jaxpr, constants, values)
+        return results, self._finish(found)
+
+    def _evaluate(self, jaxpr: Any, constants: Sequence[Any], values: Sequence[Any]) -> tuple[list[Any], Found]:
         known: dict[Any, Any] = {}
         found: Found = {}
 
@@ -82,7 +87,7 @@ class Interpreter:
         if params.get("differentiated") and params.get("prevent_cse"):
             values = list(jax.lax.optimization_barrier(tuple(values)))  # what is computed again stays so
         jaxpr, constants = compatibility.program_of(params[compatibility.BODIES[equation.primitive.name]])
-        return self.evaluate(jaxpr, constants, values)
+        return self._evaluate(jaxpr, constants, values)
 
     def _scan(self, equation: Any, values: list[Any]) -> tuple[list[Any], Found]:
         params = equation.params

@@ -12,44 +12,64 @@ from jax import lax
 from leadline.frameworks.jax import compatibility
 
 
-def summarize(array: Any, primaries: Sequence[str]) -> Any:
-    """Return the number of elements and the primaries of an array, accumulated in float64; on a TPU in float32.
+def summarize(arrays: Sequence[Any], primaries: Sequence[str]) -> Any:
+    """Return the numbers of elements and the primaries of arrays of one shape and type, accumulated in float64.
+
+    On a TPU they are accumulated in float32.
 
     Shape:
-        array: any; result: ``(1 + len(primaries),)``.
+        arrays: any; result: ``(len(arrays), 1 + len(primaries))``.
     Not a number:
         ``min`` and ``max`` are those of the finite elements, if there are any; the rest as in IEEE 754.
     """
     with compatibility.enable_x64(True):
-        wide = lax.convert_element_type(lax.abs(array) if array.dtype.kind == "c" else array, wide_type())
+        stack = _stack(arrays)
+        wide = lax.convert_element_type(lax.abs(stack) if stack.dtype.kind == "c" else stack, wide_type())
         names = dict.fromkeys(term for primary in primaries for term in _TERMS_OF[primary])
         terms = [_TERMS[name] for name in names]
         totals = dict(zip(names, _reduce([term.of(wide) for term in terms], terms), strict=True))
-        return _row([_number(array.size), *(_primary(primary, array.size, totals) for primary in primaries)])
+        size = _numbers(arrays[0].size, len(arrays))
+        return _columns([size, *(_primary(primary, size, totals) for primary in primaries)])
 
 
-def change_ratio(weight: Any, after: Any, update: Any = None) -> Any:
-    """Return the norm of the change of a weight by its norm: infinite if only the weight is 0.
+def change_ratios(weights: Sequence[Any], others: Sequence[Any], *, is_sum: bool) -> Any:
+    """Return the norms of the changes of weights by their norms: infinite where only the weight is 0.
+
+    Args:
+        others: What is added to the weights, or what they are afterwards.
+        is_sum: Whether it is added; the number of its elements, and of those that are 0, are returned as well.
 
     Shape:
-        weight, after, update: ``(*shape,)``; result: ``(1,)``, with an update ``(3,)``.
-    Args:
-        update: What was added; the number of its elements, and of those that are 0, are returned as well.
+        weights, others: arrays of one shape; result: ``(len(weights), 1)``, of sums ``(len(weights), 3)``.
     """
+    old, new = _stack(weights), _stack(others)
+    if is_sum:
+        new = lax.convert_element_type(old + new, old.dtype)
     with compatibility.enable_x64(True):
-        before, now = (lax.convert_element_type(each, wide_type()) for each in (weight, after))
+        before, now = (lax.convert_element_type(stack, wide_type()) for stack in (old, new))
         squares = _TERMS["squares"]
         totals = _reduce([squares.of(lax.sub(now, before)), squares.of(before)], [squares, squares])
         change, norm = (lax.sqrt(total) for total in totals)
-        nothing = lax.select(lax.eq(change, _number(0)), change, _number(np.inf))
-        row = _row([lax.select(lax.eq(norm, _number(0)), nothing, lax.div(change, norm))])
-        return row if update is None else lax.concatenate([row, summarize(update, ("zeros",))], 0)
+        zero = _numbers(0, len(weights))
+        nothing = lax.select(lax.eq(change, zero), change, _numbers(np.inf, len(weights)))
+        ratios = _columns([lax.select(lax.eq(norm, zero), nothing, lax.div(change, norm))])
+        return lax.concatenate([ratios, summarize(others, ("zeros",))], 1) if is_sum else ratios
+
+
+def marked(rows: Any) -> Any:
+    """Return rows of numbers, each beginning with the mark of values that were computed.
+
+    Shape:
+        rows: ``(n, m)``; result: ``(n, 1 + m)``.
+    """
+    with compatibility.enable_x64(True):
+        return lax.concatenate([_columns([_numbers(1, len(rows))]), rows], 1)
 
 
 def always() -> Any:
     """Return the mark of values that were computed, as ``(1,)``."""
     with compatibility.enable_x64(True):
-        return _row([_number(1)])
+        return _numbers(1, 1)
 
 
 def joined(rows: Sequence[Any]) -> Any:
@@ -63,16 +83,21 @@ def wide_type() -> Any:
     return np.dtype("float32" if jax.default_backend() == "tpu" else "float64")
 
 
-def _number(value: float) -> Any:
-    return lax.full((), value, wide_type())
+def _stack(arrays: Sequence[Any]) -> Any:
+    """Return arrays of one shape and type as one with a first axis more."""
+    return lax.concatenate([lax.reshape(array, (1, *array.shape)) for array in arrays], 0)
 
 
-def _row(numbers: Sequence[Any]) -> Any:
-    return lax.concatenate([lax.reshape(number, (1,)) for number in numbers], 0)
+def _numbers(value: float, count: int) -> Any:
+    return lax.full((count,), value, wide_type())
+
+
+def _columns(columns: Sequence[Any]) -> Any:
+    return lax.concatenate([lax.reshape(column, (len(column), 1)) for column in columns], 1)
 
 
 class _Term(NamedTuple):
-    """A reduction over all elements of an array."""
+    """A reduction over all elements of arrays; they are stacked along the first axis."""
 
     of: Callable[[Any], Any]
     start: float
@@ -84,11 +109,12 @@ def _finite(wide: Any, otherwise: float) -> Any:
 
 
 def _shifted(wide: Any) -> Any:
-    """Return the differences from the first element."""
+    """Return the differences from the first element of the array."""
     if not wide.size:
         return wide
-    first = lax.reshape(lax.slice(wide, (0,) * wide.ndim, (1,) * wide.ndim), ())
-    return lax.sub(wide, lax.broadcast(first, wide.shape))
+    count = wide.shape[0]
+    first = lax.reshape(lax.slice(wide, (0,) * wide.ndim, (count, *(1,) * (wide.ndim - 1))), (count,))
+    return lax.sub(wide, lax.broadcast_in_dim(first, wide.shape, (0,)))
 
 
 def _mask(mask: Any) -> Any:
@@ -125,47 +151,51 @@ _TERMS_OF: Final[Mapping[str, Sequence[str]]] = {
 
 
 def _reduce(values: Sequence[Any], terms: Sequence[_Term]) -> list[Any]:
-    """Return the total of each term from its values at all elements of an array.
+    """Return the total of each term from its values at all elements of each array.
 
-    All terms are reduced together, since XLA stores the converted array once per term otherwise. The first axis is
-    reduced last, since XLA computes a reduction to a single number in one thread.
+    All terms are reduced together, since XLA stores the converted array once per term otherwise. The first axis of the
+    arrays is reduced last, since XLA computes a reduction to a single number in one thread.
+
+    Shape:
+        values: ``(n, *shape)``; result: ``(n,)``.
     """
 
     def combine(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
         return [term.operation(a, b) for term, a, b in zip(terms, one, other, strict=True)]
 
-    starts = [_number(term.start) for term in terms]
-    for axes in (tuple(range(1, values[0].ndim)), (0,)) if terms and values[0].ndim else ():
+    starts = [lax.full((), term.start, wide_type()) for term in terms]
+    for axes in (tuple(range(2, values[0].ndim)), (1,)) if terms and values[0].ndim > 1 else ():
         values = lax.reduce(values, starts, combine, axes)
     return list(values)
 
 
-def _primary(name: str, size: int, totals: Mapping[str, Any]) -> Any:
+def _primary(name: str, size: Any, totals: Mapping[str, Any]) -> Any:
     match name:
         case "min":
             return _extreme(totals, totals["finite_min"], totals["lowest"])
         case "max":
             return _extreme(totals, totals["finite_max"], totals["highest"])
         case "abs_min":
-            return _extreme(totals, totals["finite_abs_min"], _number(np.inf))
+            return _extreme(totals, totals["finite_abs_min"], lax.full_like(size, np.inf))
         case "centred":
             return _centred(size, totals["shifted"], totals["shifted_squares"])
         case "nonfinite_count":
-            return lax.sub(_number(size), totals["finite"])
+            return lax.sub(size, totals["finite"])
         case _:
             return totals[_TERMS_OF[name][0]]
 
 
-def _centred(size: int, shifted: Any, squares: Any) -> Any:
+def _centred(size: Any, shifted: Any, squares: Any) -> Any:
     """Return the sum of squared distances from the mean, from sums of the differences from the first element.
 
     Since the first element is one of the sample, the square of its distance from the mean is at most ``size`` times the
     variance: the difference below loses at most the digits of ``size``.
     """
-    centred = lax.sub(squares, lax.div(lax.mul(shifted, shifted), _number(size)))
-    return lax.max(centred, _number(0))
+    centred = lax.sub(squares, lax.div(lax.mul(shifted, shifted), size))
+    return lax.max(centred, lax.full_like(centred, 0))
 
 
 def _extreme(totals: Mapping[str, Any], of_finite: Any, of_all: Any) -> Any:
-    otherwise = lax.select(lax.gt(totals["nans"], _number(0)), _number(np.nan), of_all)
-    return lax.select(lax.gt(totals["finite"], _number(0)), of_finite, otherwise)
+    nans, finite = totals["nans"], totals["finite"]
+    otherwise = lax.select(lax.gt(nans, lax.full_like(nans, 0)), lax.full_like(nans, np.nan), of_all)
+    return lax.select(lax.gt(finite, lax.full_like(finite, 0)), of_finite, otherwise)

@@ -6,18 +6,20 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, Final, NamedTuple
 
 import jax
 import numpy as np
-from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from leadline.frameworks.jax import kernels
+from leadline.frameworks.jax import groups, kernels, program_cache
 from leadline.frameworks.jax.facts import LossPlace, TapSite, TracedFacts
-from leadline.frameworks.jax.interpreter import Interpreter
+from leadline.frameworks.jax.groups import RATIO, VALUE, Seen
+from leadline.frameworks.jax.interpreter import Found, Interpreter
 from leadline.frameworks.jax.loss_calls import TracedLossCall
-from leadline.frameworks.jax.loss_numbers import LOSS_FACTS, NUMBERS, numbers_of
+from leadline.frameworks.jax.loss_numbers import LOSS_FACTS, NUMBERS
+from leadline.frameworks.jax.program_cache import CachedProgram
 from leadline.frameworks.jax.tap import Tap
 from leadline.frameworks.jax.tensors import Wanted, ratios_of, settings_of, tensors_of, wanted_of
 from leadline.frameworks.tapped import Array, Values
@@ -26,12 +28,6 @@ from leadline.records.series import TensorInfo
 from leadline.store import layout
 
 _MAX_PROGRAMS: Final = 16
-_WORTH_COMPILING: Final = 50
-"""Captures by a program that computes more than is wanted, after which one that computes just that is compiled."""
-_VALUE: Final = ("sum",)
-RATIO: Final = ("ratio",)
-_TYPES: Final = frozenset("fiubc")
-"""Kinds of the types that numpy has itself; others are copied as float32."""
 
 
 class Recipe(NamedTuple):
@@ -58,10 +54,10 @@ class Recipe(NamedTuple):
             for name, site in ratios_of(sites, prefix).items():
                 chosen[site.tap] = Wanted(TensorInfo(name, ("update",), (), "float64"), RATIO, False)
         for name, site in settings_of(sites, prefix).items():
-            chosen[site.tap] = Wanted(TensorInfo(name, ("hyperparameters",), (), "float64"), _VALUE, False)
+            chosen[site.tap] = Wanted(TensorInfo(name, ("hyperparameters",), (), "float64"), VALUE, False)
         if has_losses:
             for at, site in enumerate(site for site in sites if site.tap.kind == "loss"):
-                chosen[site.tap] = Wanted(TensorInfo(f"{at}", ("losses",), (), "float64"), _VALUE, False)
+                chosen[site.tap] = Wanted(TensorInfo(f"{at}", ("losses",), (), "float64"), VALUE, False)
         for call in loss_calls if LOSS_FACTS in items else ():
             chosen[call.tap] = Wanted(TensorInfo(call.name, ("checks",), (), "float64"), NUMBERS, False, call)
         return Recipe(tuple(chosen.items()))
@@ -70,35 +66,20 @@ class Recipe(NamedTuple):
         """Return all of it but the facts about loss calls, which cost next to nothing."""
         return Recipe(tuple((tap, wanted) for tap, wanted in self.wanted if wanted.loss_call is None))
 
+    @property
+    def is_loss(self) -> bool:
+        """Whether it has nothing but losses."""
+        return all(wanted.info.collections == ("losses",) for _, wanted in self.wanted)
+
     def covers(self, other: Recipe) -> bool:
-        """Return whether this recipe has all that another one has, and copies no more than that one."""
-        mine, its = dict(self.wanted), dict(other.wanted)
-        return all(tap in mine and _covers(mine[tap], wanted) for tap, wanted in its.items()) and not any(
-            wanted.has_copy and tap not in its for tap, wanted in self.wanted
-        )
+        """Return whether this recipe has all that another one has."""
+        mine = dict(self.wanted)
+        return all(tap in mine and _covers(mine[tap], wanted) for tap, wanted in other.wanted)
 
 
 def _covers(wanted: Wanted, other: Wanted) -> bool:
     has_all = set(other.primaries) <= set(wanted.primaries)
-    return wanted.info == other.info and wanted.has_copy == other.has_copy and has_all
-
-
-def take(tap: Tap, wanted: Wanted, values: Sequence[Any]) -> list[Any]:
-    """Return the row of numbers of a tensor, which begins with a mark that it was computed, and a copy if wanted."""
-    if wanted.loss_call is not None:
-        numbers = numbers_of(wanted.loss_call, *values)
-    elif wanted.primaries == RATIO:
-        after = values[1] if tap.kind == "change" else lax.convert_element_type(values[0] + values[1], values[0].dtype)
-        numbers = kernels.change_ratio(values[0], after, values[1] if tap.kind == "update" else None)
-    elif wanted.info.collections == ("losses",):
-        numbers = kernels.summarize(lax.convert_element_type(values[0], "float32").mean(), _VALUE)
-    else:
-        numbers = kernels.summarize(values[0], wanted.primaries)
-    row = kernels.joined([kernels.always(), numbers])
-    if not wanted.has_copy:
-        return [row]
-    is_known = values[0].dtype.kind in _TYPES and values[0].dtype.isbuiltin
-    return [row, values[0] if is_known else lax.convert_element_type(values[0], "float32")]
+    return wanted.info == other.info and wanted.has_copy >= other.has_copy and has_all
 
 
 class CaptureProgram:
@@ -106,55 +87,91 @@ class CaptureProgram:
 
     Args:
         jit: ``jax.jit``, not replaced.
-        evaluate: Returns what is taken at the taps, given the program's constants and arguments.
+        evaluate: Returns what ``rows_of`` returns, given the recipe, the program's constants and arguments, and how
+            many elements are stacked at most.
         sites: The taps by themselves.
-        facts: What is known of the function.
+        loops: The number of loops around a step.
+
+    Attributes:
+        price_ns: What its first run took, most of it for its compilation, also if that was saved; 0: it has not run.
+        saved_ns: What its compilation did not take because an earlier run has made it.
     """
 
     def __init__(
         self,
         jit: Callable[..., Any],
-        evaluate: Callable[[Recipe, Any], dict[Tap, list[Any]]],
+        evaluate: Callable[[Recipe, Any, int], Found],
         sites: Sequence[TapSite],
         loops: int,
         recipe: Recipe,
     ) -> None:
         self._sites = {site.tap: site for site in sites}
         self._wanted, self._loops = dict(recipe.wanted), loops
-        self._rows: list[tuple[Tap, tuple[int, ...], bool]] = []
-        """The shape of the row of each tap that was found, and whether there is a copy."""
-        self.has_run = False
+        self._groups: list[tuple[tuple[Tap, ...], tuple[int, ...]]] = []
+        """The taps that were found, and the shape of their rows."""
+        self._copied: list[tuple[int, Tap]] = []
+        """The group and the tap of each copy."""
+        self._max_stacked = 0
+        self.price_ns = self.saved_ns = 0
 
         def leadline_capture(values: Any) -> tuple[Any, list[Any]]:
-            found = evaluate(recipe, values)
-            ordered = [(tap, found[tap]) for tap, _ in recipe.wanted if tap in found]
-            self._rows = [(tap, tuple(taken[0].shape), len(taken) > 1) for tap, taken in ordered]
-            rows = [taken[0] for _, taken in ordered] or [kernels.always()]
-            return kernels.joined(rows), [each for _, taken in ordered for each in taken[1:]]
+            found = evaluate(recipe, values, self._max_stacked)
+            self._groups = [(taps, tuple(taken[0].shape)) for taps, taken in found.items()]
+            self._copied = [(at, tap) for at, taps in enumerate(found) for tap in taps if self._wanted[tap].has_copy]
+            rows = [taken[0] for taken in found.values()] or [kernels.always()]
+            return kernels.joined(rows), [copy for taken in found.values() for copy in taken[1:]]
 
         self._jit, self._function = jit, leadline_capture
         self._run: Callable[..., Any] | None = None
 
-    def run(self, values: Any) -> Callable[[int], list[Values]]:
-        """Compute; return a function that returns what was captured of each step of the call."""
-        if self._run is None:
-            self._run = self._jit(self._function, **_options(values))
+    def run(self, values: Any, recipe: Recipe) -> Callable[[int], list[Values]]:
+        """Compute.
+
+        Args:
+            recipe: What is wanted of it, all of it or less.
+
+        Returns:
+            A function that returns what was captured of each step of the call.
+        """
+        wanted = dict(recipe.wanted)
         context = (jax.transfer_guard("allow"), jax.debug_nans(False), jax.debug_infs(False))
         with context[0], context[1], context[2], jax.profiler.TraceAnnotation(layout.OVERHEAD_ANNOTATION):
-            numbers, copies = jax.device_get(self._run(values))
-        self.has_run = True
+            if self._run is None:
+                self._run = self._prepare(values)
+            computed, copied = self._run(values)
+            is_needed = [tap in wanted and wanted[tap].has_copy for _, tap in self._copied]
+            needed = [key for key, is_one in zip(self._copied, is_needed, strict=True) if is_one]
+            numbers, copies = jax.device_get((computed, list(compress(copied, is_needed))))
+        copy_of = dict(zip(needed, copies, strict=True))
         rows: list[tuple[Tap, Array, Array | None]] = []
-        start, left = 0, list(copies)
-        for tap, shape, has_copy in self._rows:
+        start = 0
+        for group, (taps, shape) in enumerate(self._groups):
             end = start + int(np.prod(shape))
-            rows.append((tap, numbers[start:end].reshape(shape), left.pop(0) if has_copy else None))
+            block = numbers[start:end].reshape(shape)
+            members = ((at, tap) for at, tap in enumerate(taps) if tap in wanted)
+            rows += [(tap, block[..., at, :], copy_of.get((group, tap))) for at, tap in members]
             start = end
 
         def values_of(step: int) -> list[Values]:
-            found = (self._values(step, *row) for row in rows)
-            return [value for value in found if value is not None]
+            found: dict[Tap, Values] = {}
+            for tap, row, copy in rows:
+                value = self._values(step, tap, row, copy) if tap not in found else None
+                if value is not None:
+                    found[tap] = value
+            return [found[tap] for tap in wanted if tap in found]
 
         return values_of
+
+    def _prepare(self, values: Any) -> Callable[..., Any]:
+        """Return the program for values that lie where these do."""
+        is_on_one = program_cache.device_of(values) is not None
+        self._max_stacked = groups.MAX_STACKED if is_on_one else 0  # stacked, those of different shardings would move
+        jitted: Callable[..., Any] = self._jit(self._function, **_options(values))
+        if not (is_on_one and program_cache.is_usable()):
+            return jitted
+        program = CachedProgram(jitted, (values,))
+        self.saved_ns = program.saved_ns
+        return program
 
     def _values(self, step: int, tap: Tap, row: Array, copy: Array | None) -> Values | None:
         site, wanted = self._sites[tap], self._wanted[tap]
@@ -199,34 +216,46 @@ class Programs:
     is_noted: bool = False
     """Whether its owner knows of this trace."""
     _known: dict[Recipe, CaptureProgram] = field(default_factory=dict)
-    _uses: Counter[Recipe] = field(default_factory=Counter)
-    """How often a recipe was captured by the program of another one."""
+    _spent_ns: Counter[Recipe] = field(default_factory=Counter)
+    """What captures of a recipe took that the program of another one has made."""
 
     def find(self, jit: Callable[..., Any], recipe: Recipe) -> CaptureProgram:
-        """Return the program for a recipe, or one that computes more, if there is one."""
+        """Return the program for a recipe, or one that computes more.
+
+        A program that computes just what is wanted is compiled when those that compute more have taken as long for it
+        as it takes to compile one: all in all at most twice the time of the better choice.
+        """
         if recipe not in self._known:
             wider = next((program for known, program in self._known.items() if known.covers(recipe)), None)
             alike = next((known for known in self._known if known.without_loss_calls() == recipe), None)
             if alike is not None:
                 return self._known[alike]
-            self._uses[recipe] += 1
-            if wider is not None and self._uses[recipe] <= _WORTH_COMPILING:
+            if wider is not None and self._spent_ns[recipe] < wider.price_ns:
                 return wider
             if len(self._known) >= _MAX_PROGRAMS:
                 self._known.clear()
             self._known[recipe] = CaptureProgram(jit, self._evaluate, self.facts.sites, self.facts.loops, recipe)
         return self._known[recipe]
 
-    def _evaluate(self, recipe: Recipe, values: Any) -> dict[Tap, list[Any]]:
+    def note_time(self, recipe: Recipe, took_ns: int) -> None:
+        """Note what a capture of a recipe took, by a program that was compiled before."""
+        if recipe not in self._known:
+            self._spent_ns[recipe] += took_ns
+
+    def _evaluate(self, recipe: Recipe, values: Any, max_stacked: int) -> Found:
         wanted = dict(recipe.wanted)
-        interpreter = Interpreter(lambda tap, at: take(tap, wanted[tap], at) if tap in wanted else None)
+        interpreter = Interpreter(
+            lambda tap, at: Seen(at) if tap in wanted else None,
+            lambda found: groups.rows_of(wanted, found, max_stacked),
+        )
         constants, arguments = values
         return interpreter.evaluate(self.traced.jaxpr.jaxpr, constants, arguments)[1]
 
 
-def evaluate_eager(recipe: Recipe, values: dict[Tap, list[Any]]) -> dict[Tap, list[Any]]:
+def evaluate_eager(recipe: Recipe, values: dict[Tap, list[Any]], max_stacked: int) -> Found:
     """Return what is taken of arrays at hand."""
-    return {tap: take(tap, wanted, values[tap]) for tap, wanted in recipe.wanted if tap in values}
+    found = {tap: Seen(values[tap]) for tap, _ in recipe.wanted if tap in values}
+    return groups.rows_of(dict(recipe.wanted), found, max_stacked)
 
 
 class Timer:

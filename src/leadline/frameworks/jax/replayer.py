@@ -56,35 +56,36 @@ class Replayer:
         if len(leaves) != len(jaxpr.in_avals):
             self.refuse(name, programs, "its arguments are not those of its program")
             return None
-        timer, is_new = Timer(), not program.has_run
+        timer = Timer()
         try:
             jax.block_until_ready(leaves)
             timer = Timer()  # without the time of steps that were still computed
-            return program.run((jaxpr.consts, leaves))
+            return program.run((jaxpr.consts, leaves), recipe)
         except (TypeError, ValueError, NotImplementedError, RuntimeError) as error:
             first = str(error).partition("\n")[0]
             self.refuse(name, programs, f"its replay failed ({type(error).__name__}: {first})")
             return None
         finally:
-            self._account(timer, is_new=is_new)
+            programs.note_time(recipe, self._account(timer, program))
 
     def compute(self, recipe: Recipe, sites: Sequence[TapSite], arrays: dict[Tap, list[Any]]) -> list[Values]:
         """Return what a recipe selects of arrays at hand."""
         if recipe not in self._eager_programs:
             self._eager_programs[recipe] = CaptureProgram(self.jit, evaluate_eager, sites, 0, recipe)
         program, timer = self._eager_programs[recipe], Timer()
-        is_new = not program.has_run
-        found = program.run(arrays)(0)
-        self._account(timer, is_new=is_new)
+        found = program.run(arrays, recipe)(0)
+        self._account(timer, program)
         return found
 
-    def _account(self, timer: Timer, *, is_new: bool) -> None:
-        """Account for a replay: the first one of a program is that of its compilation."""
+    def _account(self, timer: Timer, program: CaptureProgram) -> int:
+        """Account for a replay, and return what it took: the first one of a program is that of its compilation."""
         took, took_cpu = timer.took()
-        if is_new:
+        if not program.price_ns:
+            program.price_ns = took + program.saved_ns
             record_compilation(self._callbacks, took, took_cpu)
-        else:
-            self._elsewhere_ns += took - took_cpu
+            return 0
+        self._elsewhere_ns += took - took_cpu
+        return took
 
     def take_elsewhere_ns(self) -> int:
         """Return the time that replays have taken in other threads since the last call."""

@@ -182,6 +182,8 @@ class JittedCall:
         recipe = Recipe.of(
             self.sites, self.owner.current.prefix, tuple(self._captured), loss_calls=programs.facts.loss_calls
         )
+        if recipe.is_loss and self.losses:
+            return None  # it is read from the result of the call
         return self._replayer.replay(self.function.__name__, programs, recipe, leaves)
 
 

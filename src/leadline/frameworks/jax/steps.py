@@ -11,11 +11,12 @@ from leadline.frameworks.adapter import Forward, StepCallbacks
 from leadline.frameworks.frozen_parameters import FrozenParameters
 from leadline.frameworks.jax.check.check_hooks import JaxChecks
 from leadline.frameworks.jax.facts import LossPlace, losses_in
+from leadline.frameworks.jax.groups import RATIO
 from leadline.frameworks.jax.jit_wrapper import JitWrapper
 from leadline.frameworks.jax.loss_numbers import LOSS_FACTS
 from leadline.frameworks.jax.loss_only_steps import LossOnlySteps
 from leadline.frameworks.jax.owners import Owners
-from leadline.frameworks.jax.replay import RATIO, Programs
+from leadline.frameworks.jax.replay import Programs
 from leadline.frameworks.jax.replayer import Replayer
 from leadline.frameworks.jax.scalars import Element, JaxScalar
 from leadline.frameworks.jax.step_calls import EagerCall, JittedCall, StepOwner

@@ -151,7 +151,7 @@ class TensorFlowProgram:
             self._blocks.keep_array(self._captured, info, request, tensor._numpy())
             return
         primaries = primaries_of(request.on_device)
-        numbers = summarize(tensor, primaries).numpy()[None]
+        numbers = summarize([tensor], primaries).numpy()
         values = Values(info, primaries, numbers, tensor.numpy() if request.needs_copy else None)
         self._blocks.keep(self._captured, self._items, [values])
 

@@ -75,13 +75,13 @@ class Taps:
             if request.needs_copy:
                 self._copy_variable(group, at, dense[at]).assign(dense[at])
         if dense:
-            group.numbers.assign(tf.stack([summarize(tensor, primaries) for tensor in dense]))
+            group.numbers.assign(summarize(dense, primaries))
 
     def add_number(self, name: str, collection: str, number: Any) -> None:
         """Capture a number that is not selected by items: a loss, or a norm of all gradients."""
         if _is_first_replica():
             group = self._group([NamedTensor(name, (collection,), number)], ("sum",))
-            group.numbers.assign(summarize(number, ("sum",))[None])
+            group.numbers.assign(summarize([number], ("sum",)))
 
     def add_loss_facts(self, found: LossFacts) -> None:
         """Capture facts about a loss call; called while the function is traced."""
@@ -167,14 +167,14 @@ class EagerTaps:
                 continue
             primaries = primaries_of(request.on_device)
             dense = tf.convert_to_tensor(tapped.source)
-            numbers = summarize(dense, primaries).numpy()[None]
+            numbers = summarize([dense], primaries).numpy()
             copy = dense.numpy() if request.needs_copy else None
             self._values.append(Values(_info(tapped, self.items), primaries, numbers, copy))
 
     def add_number(self, name: str, collection: str, number: Any) -> None:
         """Capture a number that is not selected by items: a norm of all gradients."""
         info = _info(NamedTensor(name, (collection,), number), ())
-        self._values.append(Values(info, ("sum",), summarize(number, ("sum",)).numpy()[None], None))
+        self._values.append(Values(info, ("sum",), summarize([number], ("sum",)).numpy(), None))
 
     def values(self) -> list[Values]:
         """Return what was captured."""

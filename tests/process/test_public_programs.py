@@ -1,0 +1,55 @@
+"""The script that runs public programs bare and watched says which print the same, and which do not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from launching import environment
+
+SCRIPT = str(Path(__file__).parents[2] / "scripts" / "public_programs.py")
+TRAINING = """import os
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+for step in range(30):
+    optimizer.zero_grad()
+    loss = model(torch.randn(8, 4)).square().mean()
+    loss.backward()
+    optimizer.step()
+print("loss", loss.item(), f"in {os.times().elapsed} s")
+"""
+TABLE = """
+[[program]]
+name = "{name}"
+source = "https://example.org/{name}"
+command = ["{python}", "{name}/train.py"]
+steps = {steps}
+"""
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_table_says_what_is_equal(tmp_path: Path) -> None:
+    programs = {"healthy": TRAINING, "differing": TRAINING + "print(os.getpid())\n", "failing": TRAINING + "exit(3)\n"}
+    for name, text in programs.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.py").write_text(text)
+    counts = {"healthy": 30, "differing": 31, "failing": 30, "absent": 30}
+    table, page = tmp_path / "programs.toml", tmp_path / "page.md"
+    table.write_text("".join(TABLE.format(name=n, steps=steps, python=sys.executable) for n, steps in counts.items()))
+    words = [sys.executable, SCRIPT, str(tmp_path), str(table), str(page)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=280, check=False, env=environment())
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("|")[1:4] for line in page.read_text().splitlines() if "example.org" in line]
+    found = {name.partition("]")[0].strip(" ["): [cell.strip() for cell in cells] for name, *cells in rows}
+    assert found == {
+        "healthy": ["equal", "30, right"],
+        "differing": ["differs in line 2", "30 of 31"],
+        "failing": ["equal, status 3", "30, right"],
+        "absent": ["not fetched", ""],
+    }

@@ -122,6 +122,14 @@ def test_trainings_of_every_style_are_tested_with_equal_weights(tmp_path: Path, 
     assert [line for line in without.lines if line not in report["err"]] == []
 
 
+def test_two_models_of_a_class_are_told_apart_by_their_variables(tmp_path: Path) -> None:
+    found = {entry["probe"]: entry for entry in check(tmp_path, "two", status=1)["checks"]}
+    assert found["incomplete_state"]["outcome"] == "failed"
+    assert found["incomplete_state"]["message"].startswith("critic.noise looks random")
+    assert "x of generator 16 x 8" in found["model_inputs"]["message"]
+    assert "x of critic 16 x 16" in found["model_inputs"]["message"]
+
+
 def test_a_compiled_training_is_not_checked_while_it_runs(tmp_path: Path) -> None:
     without = bare("checked.py", "compiled", folder=tmp_path)
     ended = watched(("--check", "--no-default-rules"), SCRIPT, "compiled", folder=tmp_path)

@@ -32,7 +32,7 @@ def mode_mismatch(subject: CheckedStep) -> Tested:
     step, batch = subject.step, subject.batch
     if not batch.model_calls:
         return not_applicable("the step calls no module with parameters")
-    parts = [(name, part) for model in step.modules for name, part in model.named_modules()]
+    parts = list(step.named_parts())
     drops = [(name, part) for name, part in parts if isinstance(part, _DropoutNd) and part.p > 0]
     norms = [(name, part) for name, part in parts if isinstance(part, _BatchNorm) and part.track_running_stats]
     for name, part in drops:

@@ -98,7 +98,8 @@ def test_what_cannot_be_tested_says_why(tmp_path: Path, kind: str, options: tupl
 @pytest.mark.parametrize(
     ("kind", "options", "reason"),
     [
-        ("sleeps", ("--seconds", "4"), "the time limit of 4 s was reached before"),
+        ("sleeps", ("--seconds", "2"), "the time limit of 6 s was reached before"),
+        ("computes", ("--seconds", "2"), "the time limit of 2 s of the processor was reached before"),
         ("killed", (), "the copy of the training was ended"),
         ("raises", (), "only trained, never evaluated"),
     ],

@@ -46,7 +46,7 @@ def check(
     ] = None,
     is_module: ModuleOption = False,
     step: Annotated[int, typer.Option(help="The train step whose batch is tested, counted from 0.")] = _THIRD,
-    seconds: Annotated[float, typer.Option(help="Time limit of the tests.")] = _SECONDS,
+    seconds: Annotated[float, typer.Option(help="Processor time of the tests, in seconds.")] = _SECONDS,
     limit: Annotated[float, typer.Option(help="Seconds after which the command is stopped anyway.")] = 300.0,
     only: Annotated[list[str] | None, typer.Option(help="Make this test only; may be given several times.")] = None,
     goes_on: Annotated[bool, typer.Option("--continue", help="Let the training go on to its end afterwards.")] = False,

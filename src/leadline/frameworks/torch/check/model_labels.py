@@ -11,10 +11,8 @@ from typing import Any, Final
 
 import torch
 
-import leadline
-
 _NOT_OF_SCRIPT: Final = (
-    os.path.dirname(os.path.abspath(leadline.__file__)) + os.sep,
+    __file__.removesuffix(os.path.join("frameworks", "torch", "check", "model_labels.py")),
     *(f"{os.sep}{packages}{os.sep}" for packages in ("site-packages", "dist-packages")),
 )
 """Parts of the paths of code that is none of the script's."""

@@ -15,6 +15,7 @@ from leadline.frameworks.check.outcome import NotRepeatableError, one_line
 from leadline.frameworks.check.samples import REDUCED_ROUNDING, ROUNDING
 from leadline.frameworks.torch.check.model_labels import inner, joined, model_labels
 from leadline.frameworks.torch.check.step_tape import PartState, RecordedCall, StepTape, replaced, tensors_in
+from leadline.training.check import TimeLimit
 
 _SEED: Final = 20
 _TOLERANCE: Final = 1e-3
@@ -51,12 +52,13 @@ class StepCopy:
         others: Sequence[Any],
         *,
         step_number: int,
-        deadline: float,
+        limit: TimeLimit,
         is_moved: bool = False,
     ) -> None:
         self.tape, self.optimizer, self.others = tape, optimizer, tuple(others)
         tape.separate_labels()
-        self.step_number, self.deadline, self._is_moved = step_number, deadline, is_moved
+        self.step_number, self._is_moved = step_number, is_moved
+        self._limit, self._begun = limit, time.monotonic()
         groups = optimizer.param_groups
         self.parameters = [parameter for group in groups for parameter in group["params"] if parameter.requires_grad]
         self.modules = list(dict.fromkeys(inner(call.function) for call in tape.calls if call.is_model))
@@ -140,8 +142,9 @@ class StepCopy:
 
     @property
     def seconds_left(self) -> float:
-        """The time that is left for all probes."""
-        return self.deadline - time.monotonic()
+        """The processor time that is left for all probes, which get that part of the clock's that they got so far."""
+        used, elapsed = time.process_time(), time.monotonic() - self._begun
+        return min(self._limit.processor - used, (self._limit.wall - elapsed) * min(used / max(elapsed, 1e-9), 1.0))
 
     def named_parts(self) -> Iterator[tuple[str, torch.nn.Module]]:
         """Iterate over the models and the modules in them, by names that tell several models apart."""

@@ -186,8 +186,9 @@ def _print(report: CheckReport) -> None:
     headline.append(f"  {where}in {report['seconds']:.0f} s", "default")
     terminal.print(headline)
     terminal.print(Padding(table, (0, 0, 0, 2)))
+    others = Table.grid(padding=(0, 1))
     for why, names in reasons.items():
-        line = Text(f"  – not applicable: {', '.join(names)}: {why}", "dim")
-        terminal.print(line, soft_wrap=False)
+        others.add_row(Text("–", "dim"), Text(f"not applicable: {', '.join(names)}: {why}", "dim"))
+    terminal.print(Padding(others, (0, 0, 0, 2)))
     if report["run"]:
         terminal.print(f"  kept as {report['run']}; leadline show {os.path.basename(report['run'])}")

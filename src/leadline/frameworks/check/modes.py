@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from leadline.frameworks.check.outcome import Tested, failed, passed
+from leadline.records.formatting import counted
 
 MOSTLY_DROPPED: Final = 0.75
 LAST_BATCH: Final = 0.5
@@ -44,5 +45,5 @@ def same_in_both_modes() -> Tested:
 
 def follows_mode(drops: int, norms: int) -> Tested:
     """Return the outcome of a model whose parts follow its mode."""
-    found = [f"{drops} dropouts"] * bool(drops) + [f"{norms} batch norms"] * bool(norms)
+    found = [counted("dropout", drops)] * bool(drops) + [counted("batch norm", norms)] * bool(norms)
     return passed(f"{' and '.join(found)} follow the mode of the model")

@@ -148,21 +148,25 @@ class Batch:
 
     @cached_property
     def predictions(self) -> list[Prediction]:
-        """What the last models have returned of each sample, that which the loss is computed from first."""
-        tensors = self._step.tape.tensors
+        """What the last model has returned of each sample and the loss is computed from.
+
+        If it has returned the loss itself, what it has returned beside that.
+        """
         consumed = {key for call in self._step.calls for key in call.consumed}
-        found: dict[int, Prediction] = {}
         for call in reversed(self.model_calls):
-            made = [id(tensor) for tensor in tensors_in(call.output)]
+            made = dict.fromkeys(id(tensor) for tensor in tensors_in(call.output))
             used = [key for key in made if key in consumed]
-            for key in used or made:
-                value = tensors[key]
-                axis, group = self._axis(value)
-                if value.is_floating_point() and value.requires_grad and axis is not None and value.numel() > 1:
-                    found.setdefault(key, Prediction(key, value, axis, group))
-            if found:
-                break
-        return list(found.values())
+            for keys in (used, [key for key in made if key not in consumed]):
+                if found := [prediction for key in keys if (prediction := self._prediction(key)) is not None]:
+                    return found
+        return []
+
+    def _prediction(self, key: int) -> Prediction | None:
+        value = self._step.tape.tensors[key]
+        axis, group = self._axis(value)
+        if not value.is_floating_point() or not value.requires_grad or axis is None or value.numel() < 2:
+            return None
+        return Prediction(key, value, axis, group)
 
     @property
     def has_other_batch(self) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "process"))
-from false_alarms import Told
+from judged_runs import Told
 from programs import HEALTHY, HERE, MISTAKES, PUBLIC_CODE, Program, Result, healthy, mistaken, repaired, run
 
 from leadline.config.run_config import DEFAULT_BUDGET

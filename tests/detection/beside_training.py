@@ -1,6 +1,6 @@
 """What ``leadline run --check`` tells of programs with mistakes: the probes, beside the default rules of the same run.
 
-``python tests/detection/beside_training.py FILE`` runs the programs of ``check_mistakes``, and every fourth of
+``python tests/detection/beside_training.py FILE`` runs every fourth program of ``check_mistakes`` and of
 ``mistakes`` by name, each with its twin, and keeps the results as lines of JSON; programs that the file has a result of
 are not repeated. ``check_recall.py --page`` reads the file.
 """
@@ -23,8 +23,12 @@ from recall import CAUSES
 from leadline.records.check_result import PROBES
 
 EVERY = 4
-"""Of the programs of ``mistakes``, sorted by name, each of this number is run."""
-SAMPLE = {name: path for at, (name, path) in enumerate(sorted(MISTAKES.items())) if at % EVERY == 0}
+"""Of the programs in each folder, sorted by name, each of this number is run."""
+SAMPLES = {
+    folder: {name: path for at, (name, path) in enumerate(sorted(known.items())) if at % EVERY == 0}
+    for folder, known in (("check_mistakes", CHECK_MISTAKES), ("mistakes", MISTAKES))
+}
+"""The programs that are run, by folder and name."""
 _TOGETHER = 6
 """Programs that are run in one process, and whose results are kept together."""
 
@@ -63,7 +67,8 @@ def programs() -> list[Program]:
     """Return the programs to run: each with a mistake, followed by its twin."""
     return [
         replace(program, name=f"{name}{'-repaired' * (program.name != path.stem)}", rules=tuple(PROBES))
-        for name, path in {**SAMPLE, **CHECK_MISTAKES}.items()
+        for known in SAMPLES.values()
+        for name, path in known.items()
         for program in (mistaken(path), repaired(path))
     ]
 
@@ -111,13 +116,13 @@ def pair_up(results: Mapping[str, Result]) -> list[BesidePair]:
 
 
 def group_table(pairs: Sequence[BesidePair]) -> str:
-    """Return the table of who tells the mistakes, with a row for the programs of each probe and for the sample."""
+    """Return the table of who tells the mistakes, with a row for each folder."""
     lines = [
         "| programs | number | rules alone | rules and probes | silent | twins: a rule fires | twins: a probe fails |",
         "|---|---|---|---|---|---|---|",
     ]
-    for title in dict.fromkeys(map(_group, [pair.name for pair in pairs])):
-        chosen = [pair for pair in pairs if _group(pair.name) == title]
+    for folder, known in SAMPLES.items():
+        chosen = [pair for pair in pairs if pair.name in known]
         by_rules = sum(pair.is_named_by_a_rule for pair in chosen)
         told = sum(pair.is_named_by_a_rule or bool(pair.probes) for pair in chosen)
         alarms = [set(pair.repaired.fired) for pair in chosen]
@@ -126,12 +131,8 @@ def group_table(pairs: Sequence[BesidePair]) -> str:
             sum(bool(fired & PROBES.keys()) for fired in alarms),
         )
         counts = (len(chosen), by_rules, told, len(chosen) - told, of_rules, of_probes)
-        lines.append(f"| {title} | " + " | ".join(map(str, counts)) + " |")
+        lines.append(f"| `{folder}` | " + " | ".join(map(str, counts)) + " |")
     return "\n".join(lines) + "\n"
-
-
-def _group(name: str) -> str:
-    return name.partition("/")[0].replace("_", " ") if name in CHECK_MISTAKES else "sample of `mistakes`"
 
 
 def program_table(pairs: Sequence[BesidePair]) -> str:

@@ -26,7 +26,8 @@ from pathlib import Path
 import msgspec
 
 sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "process")]
-from beside_training import EVERY, SAMPLE, BesidePair, false_alarms, group_table, read_pairs
+from beside_training import EVERY, SAMPLES, BesidePair, false_alarms, group_table, read_pairs
+from beside_training import program_table as table_beside
 from fork_server import client
 from launching import PATIENCE, environment
 from programs import (
@@ -99,12 +100,12 @@ _BESIDE = """
 ## Beside a training
 
 `leadline run --check` with everything else by default: the default rules with the default budget, and the probes at
-train steps 2 and 501. The programs above, and every {every}th of the {mistakes} of `tests/detection/mistakes` by name,
-{sample} of them, whose mistakes do show in losses and gradients; each with its twin. *Rules alone*: a default rule
-fired, or remarked something at the end, with the mistake and not with the twin; of the sample, one of its cause. *Rules
-and probes*: that, or a probe failed with the mistake and not with the twin. Both are counted in the same runs. `python
-tests/detection/beside_training.py FILE` makes them, and `check_recall.py --page --beside FILE` writes them here. What
-the rules find of all programs of `mistakes` is in [recall](recall.md).
+train steps 2 and 501. A sample: every {every}th program by name of the {checked} above ({of_checked} of them), and of
+the {mistakes} of `tests/detection/mistakes` ({of_mistakes}), whose mistakes do show in losses and gradients; each with
+its twin. *Rules alone*: a default rule fired, or remarked something at the end, with the mistake and not with the twin;
+of `mistakes`, one of its cause. *Rules and probes*: that, or a probe failed with the mistake and not with the twin.
+Both are counted in the same runs. `python tests/detection/beside_training.py FILE` makes them, and `check_recall.py
+--page --beside FILE` writes them here. What the rules find of all programs of `mistakes` is in [recall](recall.md).
 
 """
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -349,10 +350,16 @@ def page(pairs: Sequence[Pair], results: Mapping[str, Checked], beside: Sequence
     silent = [f"`{pair.name}`" for pair in pairs if pair.told == "silent"]
     missed = f"\nNo probe fails on {', '.join(silent)}.\n" if silent else ""
     head = _HEAD.format(mistakes=len(pairs))
-    text = _BESIDE.format(every=EVERY, mistakes=len(MISTAKES), sample=len(SAMPLE))
+    text = _BESIDE.format(
+        every=EVERY,
+        checked=len(CHECK_MISTAKES),
+        of_checked=len(SAMPLES["check_mistakes"]),
+        mistakes=len(MISTAKES),
+        of_mistakes=len(SAMPLES["mistakes"]),
+    )
     quiet = "".join(f"\n{alarm}: {' '.join(found)}\n" for alarm, found in false_alarms(beside).items())
     checked = head + probe_table(pairs) + missed + _HEALTHY + false_failure_table(results)
-    return checked + text + group_table(beside) + quiet
+    return checked + text + group_table(beside) + "\n" + table_beside(beside) + quiet
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from beside_training import SAMPLE, BesidePair, group_table, read_pairs
+from beside_training import SAMPLES, BesidePair, group_table, read_pairs
 from check_recall import (
     ARCHITECTURES,
     CHECK_MISTAKES,
@@ -112,14 +112,14 @@ def told(*rules: str) -> Result:
     return Result(None, {rule: Told("fired", ("step 2: so",), "") for rule in rules})
 
 
-LABELS, CAUSED = "look_ahead/labels_not_shifted", next(iter(SAMPLE))
+CHECKED, CAUSED = next(iter(SAMPLES["check_mistakes"])), next(iter(SAMPLES["mistakes"]))
 
 
 @pytest.mark.parametrize(
     ("name", "mistaken", "repaired", "rules", "probes", "is_named"),
     [
-        (LABELS, told("loss_choice", "look_ahead"), told(), ["loss_choice"], ["look_ahead"], True),
-        (LABELS, told("look_ahead"), told("look_ahead"), [], [], False),
+        (CHECKED, told("loss_choice", "look_ahead"), told(), ["loss_choice"], ["look_ahead"], True),
+        (CHECKED, told("look_ahead"), told("look_ahead"), [], [], False),
         (CAUSED, told("all_zero"), told(), ["all_zero"], [], False),
         (CAUSED, told(CAUSES[CAUSED].rules[0]), told(), [CAUSES[CAUSED].rules[0]], [], True),
     ],
@@ -132,9 +132,9 @@ def test_beside_a_training_rules_and_probes_count_that_are_silent_on_the_twin(
 
 
 def test_the_table_beside_a_training_counts_by_probe_and_sample() -> None:
-    table = group_table([BesidePair(LABELS, told(PROBES[0]), told()), BesidePair(CAUSED, told(), told("all_zero"))])
-    assert "| look ahead | 1 | 0 | 1 | 0 | 0 | 0 |" in table
-    assert "| sample of `mistakes` | 1 | 0 | 0 | 1 | 1 | 0 |" in table
+    table = group_table([BesidePair(CHECKED, told(PROBES[0]), told()), BesidePair(CAUSED, told(), told("all_zero"))])
+    assert "| `check_mistakes` | 1 | 0 | 1 | 0 | 0 | 0 |" in table
+    assert "| `mistakes` | 1 | 0 | 0 | 1 | 1 | 0 |" in table
 
 
 def test_a_page_is_not_made_of_a_part_of_the_runs(tmp_path: Path) -> None:

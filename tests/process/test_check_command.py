@@ -67,6 +67,8 @@ def test_a_healthy_training_passes_and_ends_at_the_step(tmp_path: Path) -> None:
     assert (report["step"], report["run"]) == (2, None)
     found = outcomes(report)
     assert "failed" not in found.values()
+    modes = next(entry["message"] for entry in report["checks"] if entry["probe"] == "mode_mismatch")
+    assert modes == "1 dropout follows the mode of the model"
     assert [found[probe] for probe in ("mixed_samples", "unused_inputs", "loss_direction", "incomplete_state")] == [
         "passed"
     ] * 4

@@ -45,5 +45,6 @@ def same_in_both_modes() -> Tested:
 
 def follows_mode(drops: int, norms: int) -> Tested:
     """Return the outcome of a model whose parts follow its mode."""
-    found = [counted("dropout", drops)] * bool(drops) + [counted("batch norm", norms)] * bool(norms)
-    return passed(f"{' and '.join(found)} follow the mode of the model")
+    found = [counted(drops, "dropout")] * bool(drops) + [counted(norms, "batch norm")] * bool(norms)
+    verb = "follows" if drops + norms == 1 else "follow"
+    return passed(f"{' and '.join(found)} {verb} the mode of the model")

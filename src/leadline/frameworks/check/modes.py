@@ -23,6 +23,20 @@ def mostly_dropped(name: str, share: float) -> Tested:
     )
 
 
+def unscaled_drops(name: str, scale: float) -> Tested:
+    """Return the failure of dropout that makes outputs smaller or larger in training than in evaluation.
+
+    Args:
+        scale: The mean of an output in training, as a multiple of that in evaluation.
+    """
+    return failed(
+        f"{name} drops a part of its input in training: on average it returns {scale:.2g} times as much as in evaluation",
+        "divide what is kept by the share that is kept, 1 - p",
+        module=name,
+        scale=scale,
+    )
+
+
 def odd_momentum(name: str, momentum: float, weight: float, what: str) -> Tested:
     """Return the failure of running statistics that follow the last batch, or none.
 

@@ -30,7 +30,8 @@ def unscaled_drops(name: str, scale: float) -> Tested:
         scale: The mean of an output in training, as a multiple of that in evaluation.
     """
     return failed(
-        f"{name} drops a part of its input in training: on average it returns {scale:.2g} times as much as in evaluation",
+        f"{name} drops a part of its input in training, and then returns {scale:.2g} times as much as in evaluation, on "
+        "average",
         "divide what is kept by the share that is kept, 1 - p",
         module=name,
         scale=scale,

@@ -30,8 +30,7 @@ def unscaled_drops(name: str, scale: float) -> Tested:
         scale: The mean of an output in training, as a multiple of that in evaluation.
     """
     return failed(
-        f"{name} drops a part of its input in training, and then returns {scale:.2g} times as much as in evaluation, on "
-        "average",
+        f"{name} drops a part of its input in training: on average its output is {scale:.2g} times that of evaluation",
         "divide what is kept by the share that is kept, 1 - p",
         module=name,
         scale=scale,

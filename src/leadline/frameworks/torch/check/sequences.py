@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import torch
 
 from leadline.frameworks.check.outcome import Tested, not_applicable
@@ -16,6 +18,18 @@ from leadline.frameworks.check.samples import IGNORED
 from leadline.frameworks.torch.check.batch import Prediction, Sequences
 from leadline.frameworks.torch.check.outcome import CheckedStep
 from leadline.frameworks.torch.check.step_copy import Values
+
+_POINTWISE: Final = (
+    torch.nn.Embedding,
+    torch.nn.Linear,
+    torch.nn.LayerNorm,
+    torch.nn.Dropout,
+    torch.nn.ReLU,
+    torch.nn.GELU,
+    torch.nn.SiLU,
+    torch.nn.Tanh,
+)
+"""Layers that leave positions apart."""
 
 
 def look_ahead(subject: CheckedStep) -> Tested:
@@ -45,7 +59,14 @@ def look_ahead(subject: CheckedStep) -> Tested:
     reach = _reach(subject, sequences, prediction, base, scale)
     if reach is None:
         return not_applicable("the last call of the model is given other tokens than those that are labels")
+    if reach == 0 and all(map(_is_of_single_tokens, step.modules)):
+        reach = 1  # as it was written
     return judge_positions(changes, shift, step.tolerance, reach)
+
+
+def _is_of_single_tokens(model: torch.nn.Module) -> bool:
+    """Return whether a model is a chain of layers of which none connects positions: a table of following tokens."""
+    return all(isinstance(part, (torch.nn.Sequential, *_POINTWISE)) for part in model.modules())
 
 
 def _shift_within_model(subject: CheckedStep, sequences: Sequences, prediction: Prediction) -> int | None:

@@ -20,18 +20,30 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
 sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "process")]
+from beside_training import EVERY, SAMPLES, BesidePair, false_alarms, group_table, read_pairs
+from beside_training import program_table as table_beside
 from fork_server import client
 from launching import PATIENCE, environment
-from programs import HEALTHY, HERE, KERAS_HEALTHY, KERAS_PYTHON, Program, healthy, mistaken, repaired
+from programs import (
+    CHECK_MISTAKES,
+    HEALTHY,
+    HERE,
+    KERAS_HEALTHY,
+    MISTAKES,
+    Program,
+    healthy,
+    interpreter,
+    mistaken,
+    repaired,
+    run_in_a_process,
+)
 
-CHECK_MISTAKES = {f"{path.parent.name}/{path.stem}": path for path in sorted(HERE.glob("check_mistakes/*/*.py"))}
-"""The programs with a mistake by probe and name."""
 OTHER_FRAMEWORKS = ("keras", "jax")
 """Frameworks whose programs are in folders of their own: ``keras_check_mistakes`` and ``keras_check_healthy``."""
 OTHER_MISTAKES = {
@@ -63,20 +75,18 @@ PROBES = (
     "model_inputs",
 )
 """The probes of ``leadline check``, as they are numbered."""
-LIBRARIES = ("accelerate", "lightning", "peft", "stable_baselines3", "transformers", "trl")
-LIBRARIES_PYTHON = HERE.parents[1] / ".venvs" / "loggers" / "bin" / "python"
-"""The interpreter of programs that import one of the libraries."""
-JAX_PYTHON = HERE.parents[1] / ".venvs" / "jax" / "bin" / "python"
+_TOGETHER = 8
+"""Programs that are checked in one process, and whose results are kept together."""
 STEPS = 60
 """The steps of the trainings in ``healthy``."""
 PAGE = HERE.parents[1] / "docs" / "reference" / "rules" / "recall-of-checks.md"
 _HEAD = """# Recall of checks
 
 {mistakes} programs with mistakes that people ask about in public, of which most leave no trace in losses and gradients,
-were checked by `leadline check` with its defaults, each with its repaired twin. They are in
-`tests/detection/check_mistakes`, and were written before the probes, by somebody who did not know them; the folder of
-each is the probe that should name it. A mistake is *named* if that probe fails on it and not on the twin. `python
-tests/detection/check_recall.py --page` regenerates this page.
+were checked as [`leadline check --continue`](../../how-to/check-a-training.md) does with its defaults, each with its
+repaired twin. They are in `tests/detection/check_mistakes`, nearly all written before the probes, by somebody who did
+not know them; the folder of each is the probe that should name it. A mistake is *named* if that probe fails on it and
+not on the twin. `python tests/detection/check_recall.py --page` regenerates this page.
 
 """
 _HEALTHY = """
@@ -84,6 +94,18 @@ _HEALTHY = """
 
 The same probes on the twins, on trainings with a trait that resembles a mistake (`tests/detection/healthy`), and on
 public architectures written small (`tests/detection/architectures`).
+
+"""
+_BESIDE = """
+## Beside a training
+
+`leadline run --check` with everything else by default: the default rules with the default budget, and the probes at
+train steps 2 and 501. A sample: every {every}th program by name of the {checked} above ({of_checked} of them), and of
+the {mistakes} of `tests/detection/mistakes` ({of_mistakes}), whose mistakes do show in losses and gradients; each with
+its twin. *Rules alone*: a default rule fired, or remarked something at the end, with the mistake and not with the twin;
+of `mistakes`, one of its cause. *Rules and probes*: that, or a probe failed with the mistake and not with the twin.
+Both are counted in the same runs. `python tests/detection/beside_training.py FILE` makes them, and `check_recall.py
+--page --beside FILE` writes them here. What the rules find of all programs of `mistakes` is in [recall](recall.md).
 
 """
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -156,15 +178,6 @@ def read_checks(output: str) -> list[Check] | None:
     return None
 
 
-def interpreter(source: str) -> str:
-    """Return the interpreter that has the libraries of a program."""
-    places = {LIBRARIES: str(LIBRARIES_PYTHON), ("keras",): KERAS_PYTHON, ("jax", "flax"): str(JAX_PYTHON)}
-    for libraries, python in places.items():
-        if re.search(rf"^(?:import|from) (?:{'|'.join(libraries)})\b", source, re.MULTILINE):
-            return python
-    return sys.executable
-
-
 def check(program: Program, *, is_bare: bool = False) -> Checked:
     """Check a program, or only run it."""
     words = [] if is_bare else ["-m", "leadline", "check", "--json"]
@@ -190,6 +203,30 @@ def check(program: Program, *, is_bare: bool = False) -> Checked:
     if (checks := read_checks(ended.stdout)) is None:
         return Checked(seconds, error=f"exit status {ended.returncode}, no checks: {ended.stderr[-2000:]}")
     return Checked(seconds, checks)
+
+
+def check_together(chosen: Sequence[Program]) -> dict[str, Checked]:
+    """Check programs for PyTorch in one process of their interpreter, and let them go on to their end."""
+    given = [replace(program, is_checked=True) for program in chosen]
+    python = interpreter(chosen[0].source)
+    with tempfile.TemporaryDirectory() as folder:
+        lines = run_in_a_process(given, Path(folder), "", python, TORCHDYNAMO_DISABLE="1", **_OFFLINE)
+    return {
+        line["name"]: Checked(
+            round(line["seconds"], 1),
+            [Check(check["probe"], check["outcome"], check["message"]) for check in line["checks"]],
+            None if line["checks"] else line["error"] or "no step was checked",
+        )
+        for line in lines
+    }
+
+
+def groups(chosen: Sequence[Program]) -> list[list[Program]]:
+    """Return programs in groups of one interpreter."""
+    by_python: dict[str, list[Program]] = {}
+    for program in chosen:
+        by_python.setdefault(interpreter(program.source), []).append(program)
+    return [those[at : at + _TOGETHER] for those in by_python.values() for at in range(0, len(those), _TOGETHER)]
 
 
 def programs() -> list[Program]:
@@ -272,25 +309,33 @@ def _cell(text: str) -> str:
 
 
 def check_all(
-    chosen: Sequence[Program], processes: int, kept: Path | None = None, *, is_bare: bool = False
+    chosen: Sequence[Program], processes: int, kept: Path | None = None, *, is_bare: bool = False, is_torch: bool = True
 ) -> dict[str, Checked]:
-    """Check programs, so many at a time, and return the results by name.
+    """Check programs, in so many processes at a time, and return the results by name.
 
-    Prints the seconds and the failed probes of each as it ends, and keeps them as a line of the file.
+    Prints the seconds and the failed probes of each, and keeps them as a line of the file. With PyTorch several
+    programs share a process: to start one takes longer than to check its program.
     """
     results = read_results(kept) if kept else {}
     with ThreadPoolExecutor(processes) as threads:
         missing = [program for program in chosen if program.name not in results]
-        futures = {threads.submit(check, program, is_bare=is_bare): program.name for program in missing}
+        if is_torch and not is_bare:
+            futures = [threads.submit(check_together, group) for group in groups(missing)]
+        else:
+            futures = [threads.submit(_check_alone, program, is_bare) for program in missing]
         for future in as_completed(futures):
-            name, one = futures[future], future.result()
-            failed = one.error.strip().splitlines()[-1] if one.error else ", ".join(one.failed)
-            print(f"{one.seconds:6.1f} s  {name}  {failed}", file=sys.stderr, flush=True)
-            results[name] = one
-            if kept:
-                with kept.open("a") as file:
-                    file.write(f"{json.dumps({'name': name, 'checked': asdict(one)})}\n")
+            for name, one in future.result().items():
+                failed = one.error.strip().splitlines()[-1] if one.error else ", ".join(one.failed)
+                print(f"{one.seconds:6.1f} s  {name}  {failed}", file=sys.stderr, flush=True)
+                results[name] = one
+                if kept:
+                    with kept.open("a") as file:
+                        file.write(f"{json.dumps({'name': name, 'checked': asdict(one)})}\n")
     return {program.name: results[program.name] for program in chosen}
+
+
+def _check_alone(program: Program, is_bare: bool) -> dict[str, Checked]:
+    return {program.name: check(program, is_bare=is_bare)}
 
 
 def read_results(kept: Path) -> dict[str, Checked]:
@@ -300,12 +345,21 @@ def read_results(kept: Path) -> dict[str, Checked]:
     return {name: one for name, one in results.items() if not one.error}
 
 
-def page(pairs: Sequence[Pair], results: Mapping[str, Checked]) -> str:
+def page(pairs: Sequence[Pair], results: Mapping[str, Checked], beside: Sequence[BesidePair]) -> str:
     """Return the page of the documentation."""
     silent = [f"`{pair.name}`" for pair in pairs if pair.told == "silent"]
     missed = f"\nNo probe fails on {', '.join(silent)}.\n" if silent else ""
     head = _HEAD.format(mistakes=len(pairs))
-    return head + probe_table(pairs) + missed + _HEALTHY + false_failure_table(results)
+    text = _BESIDE.format(
+        every=EVERY,
+        checked=len(CHECK_MISTAKES),
+        of_checked=len(SAMPLES["check_mistakes"]),
+        mistakes=len(MISTAKES),
+        of_mistakes=len(SAMPLES["mistakes"]),
+    )
+    quiet = "".join(f"\n{alarm}: {' '.join(found)}\n" for alarm, found in false_alarms(beside).items())
+    checked = head + probe_table(pairs) + missed + _HEALTHY + false_failure_table(results)
+    return checked + text + group_table(beside) + "\n" + table_beside(beside) + quiet
 
 
 def main() -> int:
@@ -315,18 +369,23 @@ def main() -> int:
     parser.add_argument("--bare", action="store_true", help="run the programs without Leadline")
     parser.add_argument("--results", type=Path, metavar="FILE", help="keep what the probes said, as lines of JSON")
     parser.add_argument("--page", action="store_true", help="write the page of the documentation")
+    parser.add_argument("--beside", type=Path, metavar="FILE", help="with --page: the results of beside_training.py")
     parser.add_argument("--framework", choices=OTHER_FRAMEWORKS, help="programs of another framework than PyTorch")
     options = parser.parse_args()
+    if options.page and not options.beside:
+        parser.error("--page needs --beside")
     os.environ["LATE_DYNAMO"] = "1"
     client.install()  # the programs are forked: nearly all of their time would be imports
     known = programs_of(options.framework) if options.framework else programs()
     chosen = [program for program in known if options.only in program.name]
-    results = check_all(chosen, options.processes, options.results, is_bare=options.bare)
+    results = check_all(
+        chosen, options.processes, options.results, is_bare=options.bare, is_torch=not options.framework
+    )
     if not options.bare:
         pairs = pair_up(results)
         print(probe_table(pairs), program_table(pairs), false_failure_table(results), sep="\n")
         if options.page:
-            PAGE.write_text(page(pairs, results))
+            PAGE.write_text(page(pairs, results, read_pairs(options.beside)))
     errors = {name: one.error for name, one in results.items() if one.error}
     for name, error in errors.items():
         print(f"{name}: {error}")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "process"))
-from false_alarms import Told
+from judged_runs import Told
 from programs import HERE, KERAS_BACKENDS, KERAS_HEALTHY, KERAS_MISTAKES, Program, Result, mistaken, repaired, run
 from recall import KERAS_TITLE, PAGE, Cause, Outcome, alarms
 

@@ -12,14 +12,17 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
-from false_alarms import Told
+from judged_runs import Told
 from launching import ON_TENSORFLOW, PATIENCE, SCRIPTS, environment
 
 HERE = Path(__file__).parent
 MISTAKES = {path.stem: path for path in sorted(HERE.glob("mistakes/*/*.py"))}
 """The programs with a mistake by name; the folder is the class of the mistake."""
+CHECK_MISTAKES = {f"{path.parent.name}/{path.stem}": path for path in sorted(HERE.glob("check_mistakes/*/*.py"))}
+"""The programs whose mistake a probe of ``leadline check`` should name, by probe and name."""
 HEALTHY = {path.stem: path for path in sorted(HERE.glob("healthy/*.py"))}
 """The healthy trainings by name; their argument is the number of steps."""
 
@@ -31,6 +34,10 @@ KERAS_MISTAKES = {path.stem: path for path in sorted(HERE.glob("keras_mistakes/*
 KERAS_HEALTHY = {path.stem: path for path in sorted(HERE.glob("keras_healthy/*.py"))}
 """The healthy trainings with Keras by name."""
 KERAS_PYTHON = str(HERE.parents[1] / ".venvs" / "tensorflow" / "bin" / "python")
+LIBRARIES = ("accelerate", "lightning", "peft", "stable_baselines3", "transformers", "trl")
+LIBRARIES_PYTHON = str(HERE.parents[1] / ".venvs" / "loggers" / "bin" / "python")
+"""The interpreter of programs that import one of the libraries."""
+JAX_PYTHON = str(HERE.parents[1] / ".venvs" / "jax" / "bin" / "python")
 KERAS_BACKENDS = ("tensorflow", "torch")
 
 _MISTAKEN = re.compile(r"^.*  # mistake$\n", re.MULTILINE)
@@ -50,6 +57,8 @@ class Program:
     seed: int = 0
     rules: tuple[str, ...] = ()
     """Rules in addition to the default rules."""
+    is_checked: bool = False
+    """Whether a copy is tested as ``leadline check --continue`` does, and no rule judges it."""
 
 
 @dataclass(frozen=True)
@@ -87,39 +96,62 @@ def healthy(path: Path, steps: int, seed: int) -> Program:
     return Program(f"{path.stem}-{steps}-{seed}", str(path), path.read_text(), (str(steps),), seed)
 
 
+def interpreter(source: str) -> str:
+    """Return the interpreter that has the libraries of a program."""
+    places = {LIBRARIES: LIBRARIES_PYTHON, ("keras",): KERAS_PYTHON, ("jax", "flax"): JAX_PYTHON}
+    for libraries, python in places.items():
+        if re.search(rf"^(?:import|from) (?:{'|'.join(libraries)})\b", source, re.MULTILINE):
+            return python
+    return sys.executable
+
+
 def run(
-    programs: Sequence[Program], folder: Path | None = None, *, processes: int = 2, backend: str = ""
+    programs: Sequence[Program],
+    folder: Path | None = None,
+    *,
+    processes: int = 2,
+    backend: str = "",
+    python: str = sys.executable,
 ) -> dict[str, Result]:
     """Run and judge programs, many in each process; return the results by name.
 
     Args:
         folder: Where the runs are kept; None: nowhere.
         backend: The backend of programs with Keras; empty: the programs are those of PyTorch.
+        python: The interpreter of programs without Keras.
     """
+    interpreter = KERAS_PYTHON if backend else python
     with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(processes) as threads:
         parts = [part for at in range(processes) if (part := programs[at::processes])]
-        told = list(threads.map(lambda part: _run_in_a_process(part, folder or Path(temporary), backend), parts))
-    results = {name: result for part in told for name, result in part.items()}
+        place = folder or Path(temporary)
+        told = list(threads.map(lambda part: run_in_a_process(part, place, backend, interpreter), parts))
+    results = {line["name"]: _result(line) for part in told for line in part}
     return {program.name: results[program.name] for program in programs}
 
 
-def _run_in_a_process(programs: Sequence[Program], folder: Path, backend: str) -> dict[str, Result]:
+def _result(line: dict[str, Any]) -> Result:
+    return Result(line["error"], {name: msgspec.convert(told, Told) for name, told in line["rules"].items()})
+
+
+def run_in_a_process(
+    programs: Sequence[Program], folder: Path, backend: str, python: str, **changes: str
+) -> list[dict[str, Any]]:
+    """Run programs one after the other in one process; return what it says of each.
+
+    Args:
+        changes: Of the environment.
+    """
     path = os.pathsep.join([str(SCRIPTS), str(SCRIPTS.parent), str(HERE.parents[1] / "src")])
     of_keras = ON_TENSORFLOW if backend == "tensorflow" else {"KERAS_BACKEND": backend} if backend else {}
     ended = subprocess.run(
-        [KERAS_PYTHON if backend else sys.executable, str(HERE / "run_programs.py"), str(folder)],
+        [python, str(HERE / "run_programs.py"), str(folder)],
         input="".join(f"{json.dumps(asdict(program))}\n" for program in programs),
         capture_output=True,
         text=True,
         timeout=len(programs) * PATIENCE,
-        env=environment(PYTHONPATH=path, **of_keras),
+        env=environment(PYTHONPATH=path, **of_keras, **changes),
         cwd=folder,
         check=False,
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
-    results = {}
-    for line in ended.stdout.splitlines():
-        result = json.loads(line)
-        rules = {name: msgspec.convert(told, Told) for name, told in result["rules"].items()}
-        results[result["name"]] = Result(result["error"], rules)
-    return results
+    return [json.loads(line) for line in ended.stdout.splitlines()]

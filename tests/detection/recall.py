@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "process"))
-from false_alarms import Told
+from judged_runs import Told
 from programs import HEALTHY, HERE, MISTAKES, PUBLIC_CODE, Program, Result, healthy, mistaken, repaired, run
 
 from leadline.config.run_config import DEFAULT_BUDGET
@@ -36,7 +36,8 @@ that end in `# mistake` are not in the twin, and those after `# repaired:` only 
 before the first run; only two rules got their names later, `loss_choice`, whose advice was planned for `loss_input`,
 and `closing_remarks`. A mistake is *found* if a default rule of its cause fired, or remarked something at the end, and
 did neither on the twin. Under *other rules* are mistakes that only rules of other causes found. `python
-tests/detection/recall.py` regenerates this page; the tests run a part of the programs.
+tests/detection/recall.py` regenerates this page; the tests run a part of the programs. Mistakes that leave no trace in
+losses and gradients are tested on a copy of the training: [recall of checks](recall-of-checks.md).
 
 """
 _NOT_FOUND = """

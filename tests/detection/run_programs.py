@@ -14,6 +14,7 @@ import os
 import random
 import shutil
 import sys
+import time
 import traceback
 import warnings
 from dataclasses import asdict
@@ -21,25 +22,34 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from false_alarms import judge
-from watched_runs import watched
+from judged_runs import judge
+from watched_runs import checked, watched
+
+from leadline.reader.checks import read_checks
 
 _IS_KERAS = "KERAS_BACKEND" in os.environ
 
 
 def run(program: dict[str, Any], folder: str) -> dict[str, Any]:
-    """Run a program as a script, and return the results by rule, or the error that it ended with."""
-    name, file = program["name"], program["file"]
+    """Run a program as a script; return the results by rule, or those of its checks, and the error it ended with."""
+    name, file = program["name"].replace("/", "."), program["file"]
+    shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
     sys.argv = [file, *program["arguments"]]
     seed(program["seed"])
     error = None
-    with contextlib.redirect_stdout(io.StringIO()), watched(folder, name, is_default=True, rules=program["rules"]):
+    began = time.monotonic()
+    is_checked = program["is_checked"]
+    observed = checked(folder, name) if is_checked else watched(folder, name, is_default=True, rules=program["rules"])
+    with contextlib.redirect_stdout(io.StringIO()), observed:
         try:
             exec(compile(program["source"], file, "exec"), {"__name__": "__main__", "__file__": file})
         except Exception:  # noqa: BLE001 - a program may end as it likes; the caller decides what that means
             error = traceback.format_exc()
+    if is_checked:
+        found = [asdict(result) for results in read_checks(os.path.join(folder, name)).values() for result in results]
+        return {"name": program["name"], "error": error, "checks": found, "seconds": time.monotonic() - began}
     told = {rule: asdict(result) for rule, result in judge(Path(folder, name)).items()}
-    return {"name": name, "error": error, "rules": told}
+    return {"name": program["name"], "error": error, "rules": told}
 
 
 def seed(number: int) -> None:
@@ -65,9 +75,7 @@ def main() -> None:
         torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # what the frameworks say of the mistakes
     for line in sys.stdin:
-        program = json.loads(line)
-        shutil.rmtree(os.path.join(folder, program["name"]), ignore_errors=True)
-        print(json.dumps(run(program, folder)), flush=True)
+        print(json.dumps(run(json.loads(line), folder)), flush=True)
         gc.collect()
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from beside_training import SAMPLES, BesidePair, group_table, read_pairs
 from check_recall import (
     ARCHITECTURES,
     CHECK_MISTAKES,
@@ -20,15 +21,17 @@ from check_recall import (
     Checked,
     Pair,
     check,
+    check_together,
     false_failures,
-    interpreter,
     probe_table,
     programs,
     programs_of,
     read_checks,
     read_results,
 )
-from programs import repaired
+from judged_runs import Told
+from programs import Result, interpreter, repaired
+from recall import CAUSES
 
 FAILED = Checked(2.0, [Check("look_ahead", "failed", "it looks"), Check("update_size", "passed", "fine")])
 PASSED = Checked(1.0, [Check("look_ahead", "passed", "fine")])
@@ -103,6 +106,50 @@ def test_the_table_counts_by_probe() -> None:
     table = probe_table([Pair("look_ahead/a", FAILED, PASSED), Pair("look_ahead/b", FAILED, FAILED)])
     assert "| look ahead | 2 | 1 | 0 | 1 | 0 | 1 |" in table
     assert "| all | 2 | 1 | 0 | 1 | 0 | 1 |" in table
+
+
+def told(*rules: str) -> Result:
+    return Result(None, {rule: Told("fired", ("step 2: so",), "") for rule in rules})
+
+
+CHECKED, CAUSED = next(iter(SAMPLES["check_mistakes"])), next(iter(SAMPLES["mistakes"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "mistaken", "repaired", "rules", "probes", "is_named"),
+    [
+        (CHECKED, told("loss_choice", "look_ahead"), told(), ["loss_choice"], ["look_ahead"], True),
+        (CHECKED, told("look_ahead"), told("look_ahead"), [], [], False),
+        (CAUSED, told("all_zero"), told(), ["all_zero"], [], False),
+        (CAUSED, told(CAUSES[CAUSED].rules[0]), told(), [CAUSES[CAUSED].rules[0]], [], True),
+    ],
+)
+def test_beside_a_training_rules_and_probes_count_that_are_silent_on_the_twin(
+    name: str, mistaken: Result, repaired: Result, rules: list[str], probes: list[str], is_named: bool
+) -> None:
+    pair = BesidePair(name, mistaken, repaired)
+    assert (pair.rules, pair.probes, pair.is_named_by_a_rule) == (rules, probes, is_named)
+
+
+def test_the_table_beside_a_training_counts_by_probe_and_sample() -> None:
+    table = group_table([BesidePair(CHECKED, told(PROBES[0]), told()), BesidePair(CAUSED, told(), told("all_zero"))])
+    assert "| `check_mistakes` | 1 | 0 | 1 | 0 | 0 | 0 |" in table
+    assert "| `mistakes` | 1 | 0 | 0 | 1 | 1 | 0 |" in table
+
+
+def test_a_page_is_not_made_of_a_part_of_the_runs(tmp_path: Path) -> None:
+    kept = tmp_path / "beside.jsonl"
+    kept.write_text(json.dumps({"name": CAUSED, "error": None, "rules": {}}) + "\n")
+    with pytest.raises(ValueError, match="has no result of"):
+        read_pairs(kept)
+
+
+@pytest.mark.slow
+def test_programs_in_one_process_are_checked_each_by_itself() -> None:
+    chosen = [program for program in programs() if program.name.startswith("model_inputs/")][:4]
+    results = check_together(chosen)
+    assert [name.endswith("-repaired") for name in results] == [False, True] * 2
+    assert ["model_inputs" in one.failed for one in results.values()] == [True, False] * 2
 
 
 def test_kept_results_are_read_without_those_that_could_not_be_checked(tmp_path: Path) -> None:

@@ -26,7 +26,8 @@ from pathlib import Path
 import msgspec
 
 sys.path.append(str(Path(__file__).parents[1] / "process"))
-from false_alarms import TABLE, Told, judge
+from false_alarms import TABLE
+from judged_runs import Told, judge
 from launching import ON_JAX, ON_TENSORFLOW, PATIENCE, environment
 
 from leadline.rules.registry import find_rule

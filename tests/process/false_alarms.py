@@ -13,16 +13,12 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from judged_runs import Told, judge
 from launching import PATIENCE, SCRIPTS, environment
 
 from leadline.config.run_config import DEFAULT_BUDGET
-from leadline.judge.episodes import Event
-from leadline.judge.evaluator import Evaluator
-from leadline.judge.rule_plan import resolve_rules
-from leadline.reader.find_runs import read_manifest
 from leadline.rules.registry import BUILT_IN, DEFAULT
 
 KINDS = (
@@ -73,20 +69,6 @@ LENGTHS, PAUSES = (100, 300, 1000), (1, 30)
 _UNSAMPLED = {"gpu_throttling"}
 
 
-@dataclass(frozen=True)
-class Told:
-    """The result of a rule on a run."""
-
-    verdict: str
-    findings: tuple[str, ...]
-    """The steps and messages of all findings."""
-    why: str
-    step: int | None = None
-    """The train step of the first finding."""
-    remarks: tuple[str, ...] = ()
-    """What the rule remarks without a finding."""
-
-
 def train(kinds: Iterable[str], seeds: Iterable[int], folder: Path, *options: str) -> str:
     """Run the trainings in one process; return its output."""
     return _run("healthy_trainings.py", ",".join(kinds), _list(seeds), str(folder), *options, folder=folder)
@@ -113,27 +95,6 @@ def _run(script: str, *arguments: str, folder: Path) -> str:
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
     return ended.stdout
-
-
-def judge(run: Path) -> dict[str, Told]:
-    """Judge a finished run by the rules of its manifest; return the results by rule."""
-    manifest = read_manifest(str(run))
-    rules = [(spec.alias, rule) for spec, rule in resolve_rules(manifest.rules)]
-    progress = Evaluator(str(run), rules, started_ns=manifest.started_ns).advance(is_over=True)
-    opened: dict[str, list[Event]] = {}
-    for alias, event in progress.events:
-        if event["event"] == "opened":
-            opened.setdefault(alias, []).append(event)
-    return {
-        alias: Told(
-            state["verdict"] if state["error"] is None else "error",
-            tuple(f"step {event['step']}: {event['message']}" for event in opened.get(alias, ())),
-            state["error"] or state["why"],
-            next((event["step"] for event in opened.get(alias, ())), None),
-            tuple(state["product"].get("remarks", ())),
-        )
-        for alias, state in progress.rules.items()
-    }
 
 
 def judge_all(folder: Path) -> dict[str, dict[str, Told]]:

@@ -67,6 +67,8 @@ def test_a_healthy_training_passes_and_ends_at_the_step(tmp_path: Path) -> None:
     assert (report["step"], report["run"]) == (2, None)
     found = outcomes(report)
     assert "failed" not in found.values()
+    modes = next(entry["message"] for entry in report["checks"] if entry["probe"] == "mode_mismatch")
+    assert modes == "1 dropout follows the mode of the model"
     assert [found[probe] for probe in ("mixed_samples", "unused_inputs", "loss_direction", "incomplete_state")] == [
         "passed"
     ] * 4
@@ -98,7 +100,8 @@ def test_what_cannot_be_tested_says_why(tmp_path: Path, kind: str, options: tupl
 @pytest.mark.parametrize(
     ("kind", "options", "reason"),
     [
-        ("sleeps", ("--seconds", "4"), "the time limit of 4 s was reached before"),
+        ("sleeps", ("--seconds", "2"), "the time limit of 6 s was reached before"),
+        ("computes", ("--seconds", "2"), "the time limit of 2 s of the processor was reached before"),
         ("killed", (), "the copy of the training was ended"),
         ("raises", (), "only trained, never evaluated"),
     ],
@@ -120,6 +123,14 @@ def test_trainings_of_every_style_are_tested_with_equal_weights(tmp_path: Path, 
     report = check(tmp_path, kind, "--continue", "--only", "mixed_samples", "--only", "unused_inputs", status=0)
     assert outcomes(report) == {"mixed_samples": "passed", "unused_inputs": "passed"}
     assert [line for line in without.lines if line not in report["err"]] == []
+
+
+def test_two_models_of_a_class_are_told_apart_by_their_variables(tmp_path: Path) -> None:
+    found = {entry["probe"]: entry for entry in check(tmp_path, "two", status=1)["checks"]}
+    assert found["incomplete_state"]["outcome"] == "failed"
+    assert found["incomplete_state"]["message"].startswith("critic.noise looks random")
+    assert "x of generator 16 x 8" in found["model_inputs"]["message"]
+    assert "x of critic 16 x 16" in found["model_inputs"]["message"]
 
 
 def test_a_compiled_training_is_not_checked_while_it_runs(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from false_alarms import judge
 from fault_examples import Example, examples, spoken
+from judged_runs import judge
 from launching import (
     LEADLINE,
     PATIENCE,

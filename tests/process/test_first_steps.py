@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from false_alarms import Told, judge_all
+from false_alarms import judge_all
+from judged_runs import Told
 from launching import PATIENCE, SCRIPTS, environment
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from false_alarms import judge
+from judged_runs import judge
 from launching import LEADLINE, environment, finish, rule, script, show
 from recorded import recorded
 

@@ -34,8 +34,8 @@ from leadline.store import layout
 from leadline.store.documents import read_document, write_document
 from leadline.store.run_state import create_run
 
-_THIRD: Final = 2
-_SECONDS: Final = 20.0
+DEFAULT_STEP: Final = 2
+DEFAULT_SECONDS: Final = 20.0
 _EAGER: Final = {"TORCHDYNAMO_DISABLE": "1"}
 _MARKS: Final = {"passed": ("✓", "green"), "failed": ("✗", "bold red"), "not applicable": ("–", "dim")}
 
@@ -45,8 +45,8 @@ def check(
         list[str] | None, typer.Argument(help="Training command or .py file; everything after it belongs to it.")
     ] = None,
     is_module: ModuleOption = False,
-    step: Annotated[int, typer.Option(help="The train step whose batch is tested, counted from 0.")] = _THIRD,
-    seconds: Annotated[float, typer.Option(help="Time limit of the tests.")] = _SECONDS,
+    step: Annotated[int, typer.Option(help="The train step whose batch is tested, counted from 0.")] = DEFAULT_STEP,
+    seconds: Annotated[float, typer.Option(help="Processor time of the tests, in seconds.")] = DEFAULT_SECONDS,
     limit: Annotated[float, typer.Option(help="Seconds after which the command is stopped anyway.")] = 300.0,
     only: Annotated[list[str] | None, typer.Option(help="Make this test only; may be given several times.")] = None,
     goes_on: Annotated[bool, typer.Option("--continue", help="Let the training go on to its end afterwards.")] = False,
@@ -186,8 +186,9 @@ def _print(report: CheckReport) -> None:
     headline.append(f"  {where}in {report['seconds']:.0f} s", "default")
     terminal.print(headline)
     terminal.print(Padding(table, (0, 0, 0, 2)))
+    others = Table.grid(padding=(0, 1))
     for why, names in reasons.items():
-        line = Text(f"  – not applicable: {', '.join(names)}: {why}", "dim")
-        terminal.print(line, soft_wrap=False)
+        others.add_row(Text("–", "dim"), Text(f"not applicable: {', '.join(names)}: {why}", "dim"))
+    terminal.print(Padding(others, (0, 0, 0, 2)))
     if report["run"]:
         terminal.print(f"  kept as {report['run']}; leadline show {os.path.basename(report['run'])}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Final, Protocol, cast
 
 from leadline.records.check_result import PROBES, CheckOrder, CheckResult
@@ -20,22 +20,46 @@ from leadline.training.step_context import StepContext
 
 CHECKED_STEPS: Final = (2, 501)
 """The train steps that are checked beside a training, counted from 0: none at which the presets capture tensors."""
-LEAST_SECONDS: Final = 30.0
-"""The least time limit of a check beside a training: on a busy machine its low priority leaves it a part of a core."""
+LEAST_SECONDS: Final = 5.0
+"""The least processor time of a check beside a training."""
 _SHARE: Final = 0.01
-"""Of the time since the training began, which may exceed that limit."""
+"""Of the time since the training began, which may exceed that."""
+_WALL_OF_ORDER, _WALL_BESIDE = 3.0, 12.0
+"""The time on the clock, as a multiple of the processor time, while the training waits for the copy and while it goes
+on: then the low priority of the copy leaves it a part of a core on a busy machine."""
+_WAITING_BESIDE: Final = 6.0
+"""The same for a training that is tested in its own process."""
 _GRACE_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """The time that all probes of a check have, in seconds."""
+
+    processor: float
+    """Of the processor, if the copy is a process of its own."""
+    wall: float
+    """On the clock, if it is."""
+    waiting: float
+    """On the clock, if the training itself is tested and waits."""
+
+    @classmethod
+    def of_order(cls, seconds: float) -> TimeLimit:
+        """Return the limit of ``leadline check``."""
+        return cls(seconds, _WALL_OF_ORDER * seconds, seconds)
+
+    @classmethod
+    def beside(cls, trained_seconds: float) -> TimeLimit:
+        """Return the limit beside a training that has taken so many seconds so far."""
+        seconds = max(LEAST_SECONDS, _SHARE * trained_seconds)
+        return cls(seconds, _WALL_BESIDE * seconds, _WAITING_BESIDE * seconds)
 
 
 class CopyUnderTest(Protocol):
     """A copy of the training, in which probes run."""
 
-    def start(self, probes: Sequence[str], seconds: float) -> None:
-        """Make the copy, and begin the probes.
-
-        Args:
-            seconds: The time limit of all probes.
-        """
+    def start(self, probes: Sequence[str], limit: TimeLimit) -> None:
+        """Make the copy, and begin the probes."""
 
     def results(self, *, waits: bool) -> list[CheckResult] | None:
         """Return the results; None: they are not complete yet.
@@ -67,7 +91,7 @@ class StepChecks:
         self._probes, self._context, self._record = tuple(probes), context, record
         self._waits = order is not None
         self._ends = bool(order and order["ends"])
-        self._seconds = float(order["seconds"]) if order else LEAST_SECONDS
+        self._seconds = float(order["seconds"]) if order else 0.0
         self._steps = [int(order["step"])] if order else list(CHECKED_STEPS)
         self._running: CopyUnderTest | None = None
         self._results: dict[str, CheckResult] = {}
@@ -82,9 +106,9 @@ class StepChecks:
     def begin(self, copy: CopyUnderTest, step: int) -> None:
         """Check a copy of the training: wait for the results where ``leadline check`` has asked for them."""
         self._steps = [later for later in self._steps if later > step]
-        seconds = self._seconds if self._waits else max(LEAST_SECONDS, _SHARE * (time.monotonic() - self._began))
+        beside = TimeLimit.beside(time.monotonic() - self._began)
         self._running = copy
-        copy.start(self._probes, seconds)
+        copy.start(self._probes, TimeLimit.of_order(self._seconds) if self._waits else beside)
         if self._waits:
             self._collect(waits=True)
             if self._ends:

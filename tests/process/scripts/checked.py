@@ -26,6 +26,8 @@ class Net(nn.Module):
         if not self.training:
             if KIND == "sleeps":
                 time.sleep(3600)
+            while KIND == "computes":
+                pass
             if KIND == "raises":
                 raise ValueError("only trained, never evaluated")
             if KIND == "killed":
@@ -52,6 +54,32 @@ def leave_time(loader):
         if 480 < step <= 500 and len(sys.argv) > 2 and not glob.glob(f"{sys.argv[2]}/*/checks/*.json"):
             time.sleep(2)
         yield batch
+
+
+class Judge(nn.Module):
+    """Judges 16 numbers; ``noise`` is not saved in one of the two that are trained."""
+
+    def __init__(self, inputs, noise=None):
+        super().__init__()
+        self.body = nn.Linear(inputs, 16)
+        self.noise = noise
+
+    def forward(self, x):
+        return self.body(x) if self.noise is None else self.body(x + self.noise)
+
+
+def train_two():
+    torch.manual_seed(0)
+    generator, critic = Judge(8), Judge(16, torch.randn(16, 16))
+    first, second = (torch.optim.Adam(model.parameters(), 1e-3) for model in (critic, generator))
+    for _ in range(6):
+        made = generator(torch.randn(16, 8))
+        first.zero_grad()
+        (critic(torch.randn(16, 16)).mean() - critic(made.detach()).mean()).backward()
+        first.step()
+        second.zero_grad()
+        critic(made).mean().backward()
+        second.step()
 
 
 def main():
@@ -104,4 +132,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    train_two() if KIND == "two" else main()

@@ -9,12 +9,18 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 
+from leadline.cli.check import DEFAULT_SECONDS, DEFAULT_STEP
+from leadline.config.capture import parse_capture
 from leadline.config.presets import merge, preset_items
 from leadline.config.run_config import DEFAULT_BUDGET, RunConfig, parse_budget
 from leadline.judge.rule_plan import default_rules, plan, resolve_rules
 from leadline.launch.prepare import prepare
+from leadline.records.check_result import PROBES, CheckOrder
 from leadline.records.manifest import Manifest, RuleSpec
+from leadline.records.plan import CapturePlan
 from leadline.rules.registry import BUILT_IN
+from leadline.store import layout
+from leadline.store.documents import write_document
 from leadline.store.run_state import create_run, read_status, write_status
 from leadline.training.session import api
 
@@ -65,6 +71,18 @@ def watched(folder: str, name: str, *, is_default: bool = False, rules: Sequence
         rules=tuple(spec for spec, _ in resolved),
     )
     create_run(run, manifest, status="InProgress")
+    with captured(run):
+        yield
+
+
+@contextlib.contextmanager
+def checked(folder: str, name: str) -> Iterator[None]:
+    """Test a copy of what is trained as ``leadline check --continue`` does, into a run of the folder."""
+    run = os.path.join(folder, name)
+    plan_of_check = CapturePlan(items=(parse_capture("losses:every=1"),))
+    create_run(run, Manifest(name, run, ("train.py",), time.time_ns(), "0", folder=folder, plan=plan_of_check))
+    order: CheckOrder = {"step": DEFAULT_STEP, "seconds": DEFAULT_SECONDS, "ends": False, "probes": list(PROBES)}
+    write_document(os.path.join(run, layout.CHECK), order)
     with captured(run):
         yield
 

@@ -17,6 +17,7 @@ from leadline.frameworks.pure_check.constant import constant_loss
 from leadline.frameworks.pure_check.probes import PureCheck
 from leadline.frameworks.pure_check.pure_step import Array, Computed, Leaf
 from leadline.records.check_result import PROBES
+from leadline.training.check import TimeLimit
 
 SAMPLES = 16
 
@@ -102,7 +103,7 @@ class Descent:
 
 def results(make: Callable[[float], Any], seconds: float = 60.0) -> dict[str, Any]:
     check = PureCheck(make, 2)
-    check.start(list(PROBES), seconds)
+    check.start(list(PROBES), TimeLimit.of_order(seconds))
     found = check.results(waits=True)
     assert found is not None
     assert [result.probe for result in found] == list(PROBES)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from leadline.errors import ConfigurationError
+from leadline.records.formatting import significant
 from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Undecided
 from leadline.rules.losses.closing_remarks import ClosingRemarks
@@ -20,6 +21,8 @@ INFOS = {
         TensorInfo("loss", ("losses",), ()),
         TensorInfo("accuracy", ("metrics",), ()),
         TensorInfo("val_acc", ("metrics",), ()),
+        TensorInfo("val_loss", ("metrics",), ()),
+        TensorInfo("val loss", ("metrics", "printed"), ()),
         TensorInfo("val accuracy", ("metrics", "printed"), ()),
         TensorInfo("nll_loss_output_0", ("losses",), ()),
         TensorInfo("mse_loss_output_0", ("losses",), ()),
@@ -161,6 +164,31 @@ def test_weights_that_hardly_move(ratio: float, values: list[float], count: int)
     assert len(found) == count
     assert all(remark.startswith("half of the weights moved by less than 0.00012") for remark in found)
     assert remarks([*updates, *losses(falling(120))]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "ratio", "count"),
+    [
+        ("val_loss", (0.7138, 0.7138, 0.7138), 1e-3, 1),
+        ("val_loss", (0.7138, 0.7138), 1e-3, 0),
+        ("val_loss", (0.7138, 0.7138, 0.71381), 1e-3, 0),
+        ("val_loss", (0.7139, 0.7138, 0.7138, 0.7138), 1e-3, 0),  # it followed once
+        ("val_loss", (0.7138, 0.7138, 0.7138), 1e-6, 0),  # nothing moves: no_learning
+        ("val_loss", (0.0, 0.0, 0.0), 1e-3, 0),
+        ("val_acc", (0.7138, 0.7138, 0.7138), 1e-3, 0),
+        ("val loss", (0.7138, 0.7138, 0.7138), 1e-3, 1),
+        ("val loss", (0.7, 0.7, 0.7), 1e-3, 0),  # as printed
+    ],
+)
+def test_evaluations_that_never_change(name: str, values: Sequence[float], ratio: float, count: int) -> None:
+    parts: list[Part] = [Capture(0, {"a.weight": {"update_ratio": ratio}}, infos=INFOS), *losses([1.0] * 300)]
+    parts += [
+        Capture(300 + at, {"loss": {"value": 1.0}, name: {"value": value}}, infos=INFOS)
+        for at, value in enumerate(values)
+    ]
+    found = [remark for remark in remarks(parts) if "evaluations" in remark]
+    assert len(found) == count
+    assert all(f"{name} is {significant(values[0])} in all 3 evaluations" in remark for remark in found)
 
 
 def test_undecided_without_losses() -> None:

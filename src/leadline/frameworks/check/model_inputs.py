@@ -83,8 +83,9 @@ def judge_inputs(inputs: Sequence[Given], labels: Sequence[Given], size: int, *,
         problem = _problem(item, size, may_repeat=may_repeat) or _leak(item, labels)
         if problem is not None:
             return failed(f"{item.name} {problem[0]}", problem[1], **evidence)
-    tokens = [item for item in items if not item.is_float and item.value.ndim == 2 and not _is_mask(item)]
-    if len(items) == len(tokens) and tokens and all((item.value == item.value.flat[0]).all() for item in tokens):
+    tokens = [item for item in items if np.issubdtype(item.value.dtype, np.integer) and item.value.ndim == 2]
+    are_alone = len(items) == len(tokens) and not any("mask" in item.name for item in tokens)
+    if are_alone and all((item.value == item.value.flat[0]).all() for item in tokens):
         return failed(
             f"{tokens[0].name} is {int(tokens[0].value.flat[0])} everywhere",
             "look at the vocabulary and at how unknown words are handled",

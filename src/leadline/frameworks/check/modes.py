@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from leadline.frameworks.check.outcome import Tested, failed, passed
+from leadline.records.formatting import counted
 
 MOSTLY_DROPPED: Final = 0.75
 LAST_BATCH: Final = 0.5
@@ -19,6 +20,20 @@ def mostly_dropped(name: str, share: float) -> Tested:
         f"{name} drops {100 * share:.0f} % of its input in training: p is the share that is dropped, not kept",
         f"use {1 - share:.2g}, if {share:g} was meant as the share to keep",
         module=name,
+    )
+
+
+def unscaled_drops(name: str, scale: float) -> Tested:
+    """Return the failure of dropout that makes outputs smaller or larger in training than in evaluation.
+
+    Args:
+        scale: The mean of an output in training, as a multiple of that in evaluation.
+    """
+    return failed(
+        f"{name} drops a part of its input in training: on average its output is {scale:.2g} times that of evaluation",
+        "divide what is kept by the share that is kept, 1 - p",
+        module=name,
+        scale=scale,
     )
 
 
@@ -44,5 +59,6 @@ def same_in_both_modes() -> Tested:
 
 def follows_mode(drops: int, norms: int) -> Tested:
     """Return the outcome of a model whose parts follow its mode."""
-    found = [f"{drops} dropouts"] * bool(drops) + [f"{norms} batch norms"] * bool(norms)
-    return passed(f"{' and '.join(found)} follow the mode of the model")
+    found = [counted(drops, "dropout")] * bool(drops) + [counted(norms, "batch norm")] * bool(norms)
+    verb = "follows" if drops + norms == 1 else "follow"
+    return passed(f"{' and '.join(found)} {verb} the mode of the model")

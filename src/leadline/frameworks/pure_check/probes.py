@@ -15,6 +15,7 @@ from leadline.frameworks.pure_check.pure_step import PureStep
 from leadline.frameworks.pure_check.samples import look_ahead, loss_direction, mixed_samples
 from leadline.frameworks.pure_check.updates import update_size
 from leadline.records.check_result import CheckResult
+from leadline.training.check import TimeLimit
 
 _OF_BATCH: Final[dict[str, Callable[[PureBatch], Tested]]] = {
     "mixed_samples": mixed_samples,
@@ -43,8 +44,8 @@ class PureCheck:
         self._make, self._number = make, number
         self._results: list[CheckResult] = []
 
-    def start(self, probes: Sequence[str], seconds: float) -> None:
-        deadline = time.monotonic() + seconds
+    def start(self, probes: Sequence[str], limit: TimeLimit) -> None:
+        deadline = time.monotonic() + limit.waiting
         try:
             step = self._make(deadline)
             learning = Learning(PureBatch(step))
@@ -57,7 +58,7 @@ class PureCheck:
             return
         for probe in probes:
             if time.monotonic() > deadline:
-                why = f"the time limit of {seconds:.0f} s was reached before"
+                why = f"the time limit of {limit.waiting:.0f} s was reached before"
                 self._results += without_results([probe], why, self._number)
             else:
                 self._results.append(make_probe(probe, _bound(probe, learning), self._number))

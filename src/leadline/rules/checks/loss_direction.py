@@ -12,11 +12,11 @@ class LossDirection(CheckRule, frozen=True, kw_only=True):
         A sign that is wrong, exchanged arguments and labels out of order train a model that gets worse the better the
         loss.
     How it decides:
-        Fires if a loss that is not symmetric gets its gradient through the target. On a copy a step along the
-        gradient lowers the loss by about 1 %: at least one of PyTorch's losses in the step must not rise by more than
-        a tenth of that, or, where the script computes its own loss from one label, the predictions must come nearer
-        to it. And if the loss with the labels of the samples beside is below 0.7 times the own one, and below that of
-        six random orders, the labels are shifted.
+        Fires if a loss that is not symmetric gets its gradient through the target. On a copy a step along the gradient
+        lowers the loss by about 1 %: at least one of PyTorch's losses in the step must not rise by more than a tenth of
+        that, or, where the script or its model computes a loss of its own from one label, the predictions must come
+        nearer to it, shifted by one position or not. And if the loss with the labels of the samples beside is below 0.7
+        times the own one, and below that of six random orders, the labels are shifted.
     Not a number:
         A prediction, loss or gradient that is not finite makes the probe not applicable.
     Blind spots:

@@ -19,6 +19,7 @@ from leadline.rules.losses.given_loss import NEEDS
 from leadline.rules.losses.gradient_sizes import GradientSizes
 from leadline.rules.losses.logged_norms import LoggedNorm
 from leadline.rules.losses.schedules import RateSchedule
+from leadline.rules.losses.still_evaluations import StillEvaluation
 from leadline.rules.losses.token_remarks import GivenTokens
 from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_comparable
 from leadline.rules.robust import mann_kendall
@@ -70,10 +71,16 @@ class _Known:
     """By worker and optimizer."""
     norms: dict[_Key, LoggedNorm] = field(default_factory=dict)
     """By worker and logged metric."""
+    still: dict[_Key, StillEvaluation] = field(default_factory=dict)
+    """By worker and loss."""
     tokens: dict[_Key, GivenTokens] = field(default_factory=dict)
     """By worker and loss."""
     has_broken: bool = False
     """Whether a training loss was not finite."""
+
+    def moved(self, worker: str) -> float:
+        """Return the share of their size by which half of the weights may have moved at most; 0: it is not known."""
+        return self.ratios.get(worker, 0.0) * self.updates
 
 
 class ClosingRemarks(Rule, frozen=True, kw_only=True):
@@ -106,7 +113,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         that more than half of the positions are padding; that tokens of a batch, among the last 256 of the vocabulary,
         have equal rows in an embedding that is frozen. It remarks that the gradient norm which the script or its
         trainer logs differs by more than 5 % from that of the gradients, before and after clipping, at each of at least
-        5 steps at which both are known. The remarks follow the outcome of a run without problems.
+        5 steps at which both are known. It remarks that a validation loss was the same in all evaluations, at least 3,
+        to the bit or as it was printed with at least 4 digits, though the weights moved by more than that 0.001. The
+        remarks follow the outcome of a run without problems.
     Not a number:
         NaN and infinity are left out; where a training loss was one of them, it does not advise to train for longer.
     Blind spots:
@@ -167,6 +176,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             before = math.inf if evaluation is None else evaluation.resolution
             evaluation = known.evaluations[key] = _Evaluation(train_step, resolution=before)
         evaluation.values.append(reading.value)
+        known.still.setdefault(key, StillEvaluation()).add(train_step, reading.value)
         if PRINTED in reading.collections:
             evaluation.resolution = min(evaluation.resolution, printed_resolution(reading.value))
 
@@ -179,6 +189,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             self._of_length(known) or _of_updates(known) or _of_training(known),
             *[remark for (_, name), schedule in known.schedules.items() if (remark := schedule.remark(name))][:1],
             *[remark for (_, name), norm in known.norms.items() if (remark := norm.remark(name))][:1],
+            *[remark for key in known.still if (remark := _of_still_evaluations(known, key))][:1],
             *dict.fromkeys(remark for tokens in known.tokens.values() for remark in tokens.remarks()),
             *[remark for remark in of_validation if remark][-1:],  # a script's own metric says the same, and comes last
         ]
@@ -213,11 +224,19 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         )
 
 
+def _of_still_evaluations(known: _Known, key: _Key) -> str:
+    """Return the remark on evaluations that do not follow the weights; empty: none."""
+    worker, name = key
+    if is_upward(name) is not False or known.moved(worker) < _STANDSTILL:
+        return ""
+    return known.still[key].remark(name, known.evaluations[key].resolution)
+
+
 def _of_updates(known: _Known) -> str:
     """Return the remark on weights that have hardly moved; empty: none."""
-    for worker, ratio in known.ratios.items():
+    for worker in known.ratios:
         losses = [values for (of, _), values in known.losses.items() if of == worker]
-        moved = ratio * known.updates
+        moved = known.moved(worker)
         if not 0 < moved < _STANDSTILL or known.updates < _MIN_UPDATES or any(map(_is_falling, losses)):
             continue
         return (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 
 from leadline.frameworks.check.positions import MIN_SHIFTED, SHIFTS
 from leadline.frameworks.check.samples import IGNORED
+from leadline.frameworks.torch.check.model_labels import inner
 from leadline.frameworks.torch.check.step_copy import StepCopy, Values
 from leadline.frameworks.torch.check.step_tape import LABEL_NAMES, RecordedCall, tensors_in
 
@@ -87,14 +89,26 @@ class Batch:
         self._step = step
         self.model_calls = [call for call in step.calls if call.is_model]
         given = {key: name for call in self.model_calls for key, name in _named_arguments(call).items()}
+        receivers = {key: call.function for call in self.model_calls for key in _named_arguments(call)}
         values = step.inputs
         entering = [key for key in values if key in given]
         self._shifted = self._relation(given)
         self.sequence_axis = None if self._shifted is None else self._shifted[2]
         self.size = self._size([values[key] for key in entering], [values[key] for key in values if key not in given])
         found = [self._input(key, given.get(key, "labels"), key in given) for key in values]
-        self.inputs = [item for item in found if self._is_input(item)]
+        self.inputs = self._told_apart([item for item in found if self._is_input(item)], receivers)
         self.labels = [item for item in found if not self._is_input(item)]
+
+    def _told_apart(self, inputs: list[Input], receivers: Mapping[int, Any]) -> list[Input]:
+        """Return inputs with the model in the name of those that have the name of another model's input."""
+        models = {(item.name, inner(receivers[item.key])) for item in inputs if item.key in receivers}
+        counts = Counter(name for name, _ in models)
+        return [
+            replace(item, name=f"{item.name} of {self._step.labels[inner(receivers[item.key])]}")
+            if counts[item.name] > 1
+            else item
+            for item in inputs
+        ]
 
     def _is_input(self, item: Input) -> bool:
         is_sequence = self._shifted is not None and self._shifted[0] == item.key
@@ -134,21 +148,25 @@ class Batch:
 
     @cached_property
     def predictions(self) -> list[Prediction]:
-        """What the last models have returned of each sample, that which the loss is computed from first."""
-        tensors = self._step.tape.tensors
+        """What the last model has returned of each sample and the loss is computed from.
+
+        If it has returned the loss itself, what it has returned beside that.
+        """
         consumed = {key for call in self._step.calls for key in call.consumed}
-        found: dict[int, Prediction] = {}
         for call in reversed(self.model_calls):
-            made = [id(tensor) for tensor in tensors_in(call.output)]
+            made = dict.fromkeys(id(tensor) for tensor in tensors_in(call.output))
             used = [key for key in made if key in consumed]
-            for key in used or made:
-                value = tensors[key]
-                axis, group = self._axis(value)
-                if value.is_floating_point() and value.requires_grad and axis is not None and value.numel() > 1:
-                    found.setdefault(key, Prediction(key, value, axis, group))
-            if found:
-                break
-        return list(found.values())
+            for keys in (used, [key for key in made if key not in consumed]):
+                if found := [prediction for key in keys if (prediction := self._prediction(key)) is not None]:
+                    return found
+        return []
+
+    def _prediction(self, key: int) -> Prediction | None:
+        value = self._step.tape.tensors[key]
+        axis, group = self._axis(value)
+        if not value.is_floating_point() or not value.requires_grad or axis is None or value.numel() < 2:
+            return None
+        return Prediction(key, value, axis, group)
 
     @property
     def has_other_batch(self) -> bool:

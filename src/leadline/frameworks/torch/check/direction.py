@@ -102,11 +102,13 @@ def _judged_by_labels(subject: CheckedStep, before: Repeated, after: Repeated) -
     label, prediction = _labelled(subject)
     if label is None or prediction is None:
         return not_applicable(NO_PREDICTION)
-    first = _nearness(before[prediction.key].detach(), label)
-    last = _nearness(after[prediction.key].detach(), label)
-    assert first is not None
-    assert last is not None
-    if last < first - 1e-9 * max(abs(first), 1.0):
+    pairs = zip(
+        _nearness(before[prediction.key].detach(), label),
+        _nearness(after[prediction.key].detach(), label),
+        strict=True,
+    )
+    rise, first, last = max((last - first, first, last) for first, last in pairs)
+    if rise < -1e-9 * max(abs(first), 1.0):
         return moves_away(decrease, first, last)
     return moves_nearer(decrease)
 
@@ -117,7 +119,7 @@ def _labelled(subject: CheckedStep) -> tuple[Input | None, Prediction | None]:
         fitting = [
             item
             for item in subject.batch.labels
-            if item.value.numel() > 1 and _nearness(prediction.value.detach(), item) is not None
+            if item.value.numel() > 1 and _nearness(prediction.value.detach(), item)
         ]
         if len(fitting) == 1:
             others = [
@@ -130,23 +132,33 @@ def _labelled(subject: CheckedStep) -> tuple[Input | None, Prediction | None]:
     return None, None
 
 
-def _nearness(prediction: torch.Tensor, label: Input) -> float | None:
-    """Return how near predictions are to labels, the higher the nearer; None: they cannot be compared."""
+def _nearness(prediction: torch.Tensor, label: Input) -> list[float]:
+    """Return how near predictions are to labels, the higher the nearer; nothing if they cannot be compared.
+
+    A model that is given the labels of sequences may shift them itself: then there are two numbers, of which the first
+    is without a shift.
+    """
     value = label.value
     if value.is_floating_point():
         if value.numel() != prediction.numel():
-            return None
+            return []
         flat, target = prediction.double().flatten(), value.double().flatten()
         if bool(((target == 0) | (target == 1)).all()) and target.unique().numel() == 2:
-            return float(flat[target == 1].mean() - flat[target == 0].mean())
-        return -float(((flat - target) ** 2).mean())
+            return [float(flat[target == 1].mean() - flat[target == 0].mean())]
+        return [-float(((flat - target) ** 2).mean())]
     if value.ndim == prediction.ndim and value.ndim > 1 and value.shape[-1] == 1:
         value = value.squeeze(-1)
     if prediction.ndim != value.ndim + 1 or prediction.shape[:-1] != value.shape:
-        return None
-    logits, target = prediction.double(), value
+        return []
+    pairs = [(prediction.double(), value)]
     if label.is_model_input and value.ndim == 2:
-        return None  # the model may shift them itself
+        pairs.append((prediction[:, :-1].double(), value[:, 1:]))
+    found = [_log_probability(logits, target) for logits, target in pairs]
+    return [number for number in found if number is not None]
+
+
+def _log_probability(logits: torch.Tensor, target: torch.Tensor) -> float | None:
+    """Return the mean logarithm of the labels' probabilities; None: there are no labels."""
     is_real = (target != IGNORED) & (target >= 0) & (target < logits.shape[-1])
     chosen = logits.log_softmax(-1).gather(-1, target.clamp(0, logits.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
     return float(chosen[is_real].mean()) if bool(is_real.any()) else None

@@ -21,6 +21,7 @@ from leadline.frameworks.check.outcome import without_results
 from leadline.frameworks.torch.check.host_copy import HostCopy, needed_bytes
 from leadline.frameworks.torch.check.step_tape import StepTape
 from leadline.records.check_result import CheckResult
+from leadline.training.check import TimeLimit
 from leadline.training.forking import making_copy
 from leadline.training.guard import describe_error
 
@@ -50,8 +51,8 @@ class ForkedCheck:
 
     **Without Leadline** - a forked child removes all hooks, and gets no session.
 
-    **Ends by itself** - the kernel ends it by SIGALRM at the time limit, whatever it does then; it is the first that
-    the kernel ends if memory runs out.
+    **Ends by itself** - the kernel ends it by SIGPROF or SIGALRM at its limits of processor time and time on the clock,
+    whatever it does then; it is the first that the kernel ends if memory runs out.
     """
 
     def __init__(self, copied: Copied) -> None:
@@ -62,13 +63,13 @@ class ForkedCheck:
         self._reading = -1
         self._received = b""
         self._began = 0.0
-        self._seconds = 0.0
+        self._limit = TimeLimit(0.0, 0.0, 0.0)
         self._pid = 0
 
-    def start(self, probes: Sequence[str], seconds: float) -> None:
+    def start(self, probes: Sequence[str], limit: TimeLimit) -> None:
         copied, self._copied = self._copied, None
         assert copied is not None
-        self._probes, self._seconds, self._began = tuple(probes), seconds, time.monotonic()
+        self._probes, self._limit, self._began = tuple(probes), limit, time.monotonic()
         self._problem = copied.tape.problem or _obstacle(copied)
         if self._problem:
             return
@@ -78,7 +79,7 @@ class ForkedCheck:
         with making_copy(), _without_child_signals():
             child = os.fork()
             if child == 0:
-                _become_copy(copied, host, self._probes, seconds, writing)
+                _become_copy(copied, host, self._probes, limit, writing)
             with suppress(ChildProcessError):  # the script ignores SIGCHLD: the kernel has waited
                 os.waitpid(child, 0)
         os.close(writing)
@@ -86,7 +87,7 @@ class ForkedCheck:
     def results(self, *, waits: bool) -> list[CheckResult] | None:
         if self._problem:
             return self._without(self._problem, ())
-        end = self._began + self._seconds + _GRACE_SECONDS
+        end = self._began + self._limit.wall + _GRACE_SECONDS
         while True:
             patience = max(end - time.monotonic(), 0.0) if waits else 0.0
             if not select.select([self._reading], [], [], patience)[0]:
@@ -105,10 +106,12 @@ class ForkedCheck:
         pid, *documents = [json.loads(line) for line in lines] or [None]
         found = [CheckResult.from_dict(document) for document in documents]
         elapsed = time.monotonic() - self._began
-        if elapsed >= self._seconds:
-            why = f"the time limit of {self._seconds:.0f} s was reached before"
-            if pid is not None and elapsed >= self._seconds + _GRACE_SECONDS:
+        if elapsed >= self._limit.wall:
+            why = f"the time limit of {self._limit.wall:.0f} s was reached before"
+            if pid is not None and elapsed >= self._limit.wall + _GRACE_SECONDS:
                 _kill(int(pid))
+        elif elapsed >= self._limit.processor:
+            why = f"the time limit of {self._limit.processor:.0f} s of the processor was reached before"
         else:
             why = "the copy of the training was ended, perhaps because memory ran out"
         return found + self._without(why, [result.probe for result in found])
@@ -146,22 +149,24 @@ def _obstacle(copied: Copied) -> str:
     return "" if copied.tape.losses else "no backward pass of this step was seen"
 
 
-def _become_copy(copied: Copied, host: HostCopy, probes: Sequence[str], seconds: float, writing: int) -> None:
+def _become_copy(copied: Copied, host: HostCopy, probes: Sequence[str], limit: TimeLimit, writing: int) -> None:
     """Become the process that makes the probes, as a grandchild; never returns."""
     try:
         if os.fork():
             os._exit(0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM, signal.SIGCHLD})
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM, signal.SIGPROF, signal.SIGCHLD})
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        signal.setitimer(signal.ITIMER_REAL, limit.wall)
+        signal.setitimer(signal.ITIMER_PROF, limit.processor)
         os.setpriority(os.PRIO_PROCESS, 0, _NICE)
         _silence(writing)
         torch.set_num_threads(1)
         gc.freeze()
         host.take_place()
         copied.is_moved = bool(host)
-        _make_probes(copied, probes, seconds, writing)
+        _make_probes(copied, probes, limit, writing)
     except BaseException as error:  # noqa: BLE001 - nothing of the copy may reach the script's handlers
         _tell(writing, [CheckResult(probe, "not applicable", _described(error), copied.step) for probe in probes])
     finally:
@@ -183,20 +188,19 @@ def _silence(writing: int) -> None:
     os.closerange(writing + 1, os.sysconf("SC_OPEN_MAX"))
 
 
-def _make_probes(copied: Copied, probes: Sequence[str], seconds: float, writing: int) -> None:
+def _make_probes(copied: Copied, probes: Sequence[str], limit: TimeLimit, writing: int) -> None:
     from leadline.frameworks.check.outcome import NotRepeatableError
     from leadline.frameworks.torch.check.probes import Probes
     from leadline.frameworks.torch.check.step_copy import StepCopy
 
     os.write(writing, f"{os.getpid()}\n".encode())
-    begun = time.monotonic()
     try:
         copy = StepCopy(
             copied.tape,
             copied.optimizer,
             copied.others,
             step_number=copied.step,
-            deadline=begun + seconds,
+            limit=limit,
             is_moved=copied.is_moved,
         )
         made = Probes(copy, copied.step)

@@ -122,10 +122,10 @@ def _module_outputs(subject: CheckedStep, given: Any, size: int) -> list[tuple[s
 
         return hook
 
-    for model in subject.step.modules:
-        for name, module in model.named_modules():
-            label = f"{name} ({type(module).__name__})" if name else type(module).__name__
-            handles.append(module.register_forward_hook(keep(label)))
+    for name, module in subject.step.named_parts():
+        kind = type(module).__name__
+        label = f"{name} ({kind})" if name and name != kind else kind
+        handles.append(module.register_forward_hook(keep(label)))
     try:
         subject.step.run(given, evaluates=True, until=subject.batch.predictions[0].key, gradients=False)
     finally:

@@ -38,10 +38,10 @@ _CLIPPED: Final = 0.98
 def unlearnable_batch(subject: CheckedStep) -> Tested:
     """Train the copy on its one batch, with its own optimizer and with Adam at three rates."""
     step = subject.step
-    started = time.monotonic()
+    started = time.process_time()
     first = step.recorded_loss
     gradients = step.gradients()
-    seconds = max(time.monotonic() - started, 1e-4)
+    seconds = max(time.process_time() - started, 1e-4)
     if not gradients:
         return failed(UNUSED_LOSS, "look for detach(), no_grad() and frozen parameters")
     if not math.isfinite(first):
@@ -112,12 +112,12 @@ def _learned(subject: CheckedStep, optimizer: Any, steps: int, max_norm: float =
     """
     step = subject.step
     losses: list[float] = []
-    limit = time.monotonic() + SHARE / 2 * max(step.seconds_left, 0.0)
+    kept_back = (1 - SHARE / 2) * max(step.seconds_left, 0.0)
     with step.other_weights():
         for seed in range(steps):
             loss = step.run(seed=seed).loss  # with the same dropout at each step, it would tell the samples apart
             losses.append(float(loss.detach()))
-            if not math.isfinite(losses[-1]) or time.monotonic() > limit:
+            if not math.isfinite(losses[-1]) or step.seconds_left < kept_back:
                 break
             gradients = torch.autograd.grad(loss, step.parameters, allow_unused=True)
             if subject.learned is None or losses[-1] < subject.learned[2]:

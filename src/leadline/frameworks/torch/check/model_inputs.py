@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import torch
 
 from leadline.frameworks.check.model_inputs import Given, judge_inputs
-from leadline.frameworks.check.outcome import Tested
+from leadline.frameworks.check.outcome import Tested, failed
 from leadline.frameworks.torch.check.batch import Input
 from leadline.frameworks.torch.check.loss_calls import loss_calls
 from leadline.frameworks.torch.check.outcome import CheckedStep
+
+_LEAST_ELEMENTS: Final = 8
 
 
 def model_inputs(subject: CheckedStep) -> Tested:
     """Look at the inputs of models: finite, not constant, not repeated; and show the first samples."""
     batch = subject.batch
+    if (found := _rounded_to_one_number(subject)) is not None:
+        return found
     inputs, labels = list(map(_given, batch.inputs)), list(map(_given, batch.labels))
     return judge_inputs(inputs, labels, batch.size, may_repeat=not loss_calls(subject.step.calls))
+
+
+def _rounded_to_one_number(subject: CheckedStep) -> Tested | None:
+    """Return the failure if whole numbers are all equal because fractions that vary were converted to them."""
+    tape = subject.step.tape
+    for item in subject.batch.inputs:
+        value = item.value
+        is_constant = value.numel() >= _LEAST_ELEMENTS and bool((value == value.flatten()[0]).all())
+        if value.is_floating_point() or value.dtype == torch.bool or not is_constant:
+            continue
+        call = next((call for call in reversed(tape.calls) if item.key in call.produced), None)
+        for key in call.consumed if call is not None else ():
+            source = tape.inputs.get(key, tape.tensors[key])
+            if source.is_floating_point() and source.numel() == value.numel() and source.min() < source.max():
+                return failed(
+                    f"{item.name} is {int(value.flatten()[0])} everywhere: it was converted to whole numbers from ones "
+                    f"between {float(source.min()):.4g} and {float(source.max()):.4g}",
+                    "give it the whole numbers themselves, neither divided nor scaled",
+                )
+    return None
 
 
 def _given(item: Input) -> Given:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+import torch
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
@@ -18,6 +19,7 @@ from leadline.frameworks.check.modes import (
     mostly_dropped,
     odd_momentum,
     same_in_both_modes,
+    unscaled_drops,
 )
 from leadline.frameworks.check.outcome import Tested, failed, not_applicable
 from leadline.frameworks.torch.check.outcome import CheckedStep
@@ -26,13 +28,20 @@ _DROPOUTS: Final = frozenset(
     ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", "dropout_")
 )
 
+_DRAWS: Final = 16
+_LEAST_DRAWN: Final = 2048
+"""Elements that are drawn, so that the share that is kept is known to a few hundredths."""
+_MAX_ELEMENTS: Final = 1 << 22
+_SAME_FACTOR: Final = 1e-3
+_OTHER_SCALE: Final = 0.15
+
 
 def mode_mismatch(subject: CheckedStep) -> Tested:
     """Look at dropout and batch statistics in both modes, and at what evaluation draws by chance."""
     step, batch = subject.step, subject.batch
     if not batch.model_calls:
         return not_applicable("the step calls no module with parameters")
-    parts = [(name, part) for model in step.modules for name, part in model.named_modules()]
+    parts = list(step.named_parts())
     drops = [(name, part) for name, part in parts if isinstance(part, _DropoutNd) and part.p > 0]
     norms = [(name, part) for name, part in parts if isinstance(part, _BatchNorm) and part.track_running_stats]
     for name, part in drops:
@@ -58,9 +67,68 @@ def mode_mismatch(subject: CheckedStep) -> Tested:
             "pass training=self.training, or use nn.Dropout",
             calls=len(seen.calls),
         )
+    for name, scale in _scales_in_training(subject, parts):
+        if abs(scale - 1) > _OTHER_SCALE:
+            return unscaled_drops(name, scale)
     if not drops and not norms:
         return same_in_both_modes()
     return follows_mode(len(drops), len(norms))
+
+
+def _scales_in_training(
+    subject: CheckedStep, parts: Sequence[tuple[str, torch.nn.Module]]
+) -> Iterator[tuple[str, float]]:
+    """Iterate over the names of the script's own modules that drop elements.
+
+    With each, the mean of its output in training, as a multiple of that in evaluation.
+    """
+    given: dict[torch.nn.Module, torch.Tensor] = {}
+
+    def keep(part: torch.nn.Module, args: tuple[Any, ...]) -> None:
+        if len(args) == 1 and isinstance(args[0], torch.Tensor) and args[0].is_floating_point():
+            given.setdefault(part, args[0].detach())
+
+    own = {
+        part: name
+        for name, part in parts
+        if not type(part).__module__.startswith("torch.") and next(part.parameters(), None) is None and part.training
+    }
+    handles = [part.register_forward_pre_hook(keep) for part in own]
+    try:
+        if own:
+            subject.step.run(gradients=False)
+    finally:
+        for handle in handles:
+            handle.remove()
+    for part, value in given.items():
+        scale = _scale_in_training(part, value) if 0 < value.numel() <= _MAX_ELEMENTS else None
+        if scale is not None:
+            yield own[part] or type(part).__name__, scale
+
+
+def _scale_in_training(part: torch.nn.Module, given: torch.Tensor) -> float | None:
+    """Return the mean of a module's output in training, as a multiple of that in evaluation.
+
+    None: it does not return what it returns in evaluation, times a factor, and 0 in place of what it drops.
+    """
+    with torch.no_grad():
+        try:
+            part.eval()
+            evaluated = part(given)
+        finally:
+            part.train()
+        if not isinstance(evaluated, torch.Tensor) or torch.equal(part(given), evaluated):
+            return None
+        draws = torch.stack([part(given) for _ in range(_DRAWS)]).double()
+    expected = evaluated.double().expand_as(draws)
+    is_there = expected != 0
+    is_kept = is_there & (draws != 0)
+    if int(is_there.sum()) < _LEAST_DRAWN or not 0 < is_kept.sum() < is_there.sum():
+        return None
+    factors = draws[is_kept] / expected[is_kept]
+    if float(factors.std()) > _SAME_FACTOR * abs(float(factors.mean())):
+        return None
+    return float(factors.mean() * is_kept.sum() / is_there.sum())
 
 
 def _is_trained(module: Any) -> bool:

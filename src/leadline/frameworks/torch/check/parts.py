@@ -82,9 +82,10 @@ def _unused_passes(step: StepCopy) -> Tested | None:
             if call.function is module and call.has_gradients and any(t.requires_grad for t in tensors_in(call.output))
         ]
         outside = [call for call in calls if id(call) not in used]
+        label = step.labels[module] or type(module).__name__
         if outside and len(outside) < len(calls):
             return failed(
-                f"{len(outside)} of {len(calls)} forward passes of {type(module).__name__} in this step enter no loss",
+                f"{len(outside)} of {len(calls)} forward passes of {label} in this step enter no loss",
                 "add their losses up, or call backward for each; use no_grad for what is not trained on",
                 unused=len(outside),
             )

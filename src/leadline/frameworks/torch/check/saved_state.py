@@ -8,7 +8,9 @@ from typing import Any, Final
 import torch
 
 from leadline.frameworks.check.outcome import Tested, failed, not_applicable, one_line, passed
+from leadline.frameworks.torch.check.model_labels import joined
 from leadline.frameworks.torch.check.outcome import CheckedStep
+from leadline.frameworks.torch.check.step_copy import StepCopy
 
 _INNER: Final = frozenset(("_parameters", "_buffers", "_modules"))
 _LEAST_RANDOM: Final = 32
@@ -26,7 +28,7 @@ def incomplete_state(subject: CheckedStep) -> Tested:
     step = subject.step
     if not step.modules:
         return not_applicable("the step calls no module with parameters")
-    hidden = _hidden_modules(step.modules)
+    hidden = _hidden_modules(step)
     if hidden:
         return failed(
             f"{hidden[0]} is a module in a list or dictionary of Python: its parameters are not in state_dict, and "
@@ -36,7 +38,7 @@ def incomplete_state(subject: CheckedStep) -> Tested:
         )
     outside = [
         name
-        for name, value in _plain_tensors(step.modules)
+        for name, value in _plain_tensors(step)
         if (value.requires_grad and value.is_leaf) or id(value) in {id(parameter) for parameter in step.parameters}
     ]
     if outside:
@@ -99,15 +101,14 @@ def _nested(value: Any, depth: int = 3) -> Iterator[tuple[str, Any]]:
             yield f"[{key!r}]{rest}", inner
 
 
-def _hidden_modules(modules: list[torch.nn.Module]) -> list[str]:
-    known = {id(part) for module in modules for part in module.modules()}
+def _hidden_modules(step: StepCopy) -> list[str]:
+    known = {id(part) for _, part in step.named_parts()}
     found = []
-    for module in modules:
-        for path, part in module.named_modules():
-            for name, value in _own_attributes(part):
-                for rest, item in _nested(value):
-                    if isinstance(item, torch.nn.Module) and id(item) not in known and _has_parameters(item):
-                        found.append(_joined(path, name) + rest)
+    for path, part in step.named_parts():
+        for name, value in _own_attributes(part):
+            for rest, item in _nested(value):
+                if isinstance(item, torch.nn.Module) and id(item) not in known and _has_parameters(item):
+                    found.append(joined(path, name) + rest)
     return found
 
 
@@ -115,26 +116,31 @@ def _has_parameters(module: torch.nn.Module) -> bool:
     return next(module.parameters(), None) is not None
 
 
-def _plain_tensors(modules: list[torch.nn.Module]) -> Iterator[tuple[str, torch.Tensor]]:
-    known = {id(tensor) for module in modules for tensor in (*module.parameters(), *module.buffers())}
-    for module in modules:
-        for path, part in module.named_modules():
-            for name, value in _own_attributes(part):
-                for rest, item in (("", value), *_nested(value)):
-                    if isinstance(item, torch.Tensor) and id(item) not in known:
-                        yield _joined(path, name) + rest, item
+def _plain_tensors(step: StepCopy) -> Iterator[tuple[str, torch.Tensor]]:
+    known = {id(tensor) for module in step.modules for tensor in (*module.parameters(), *module.buffers())}
+    for path, part in step.named_parts():
+        for name, value in _own_attributes(part):
+            for rest, item in (("", value), *_nested(value)):
+                if isinstance(item, torch.Tensor) and id(item) not in known:
+                    yield joined(path, name) + rest, item
 
 
 def _random_tensors(subject: CheckedStep) -> list[str]:
     """Return the tensors outside of state_dict that were drawn at random, and that predictions depend on."""
-    found = []
-    for module in subject.step.modules:
-        saved = {id(value) for value in module.state_dict(keep_vars=True).values()}
-        for path, part in module.named_modules():
-            for name, value in (*_own_attributes(part), *part._buffers.items()):
-                if isinstance(value, torch.Tensor) and id(value) not in saved and _is_random(value):
-                    found.append(_joined(path, name))
-    return [name for name in found if _matters(subject, name)]
+    step = subject.step
+    saved = _saved(step)
+    found = [
+        (part, name, joined(path, name))
+        for path, part in step.named_parts()
+        for name, value in (*_own_attributes(part), *part._buffers.items())
+        if isinstance(value, torch.Tensor) and id(value) not in saved and _is_random(value)
+    ]
+    return [label for part, name, label in found if _matters(subject, part, name)]
+
+
+def _saved(step: StepCopy) -> set[int]:
+    """Return the identities of the tensors that are in a state_dict."""
+    return {id(value) for module in step.modules for value in module.state_dict(keep_vars=True).values()}
 
 
 def _is_random(value: torch.Tensor) -> bool:
@@ -158,14 +164,15 @@ def _is_random(value: torch.Tensor) -> bool:
 def _changed_in_forward(subject: CheckedStep) -> list[str]:
     """Return the tensors that a forward pass of the copy changes and that an evaluation depends on."""
     step = subject.step
-    saved = {id(value) for module in step.modules for value in module.state_dict(keep_vars=True).values()}
-    before = _changeable(step.modules, saved)
-    changed: list[str] = []
+    saved = _saved(step)
+    before = {(part, name): value for _, part in step.named_parts() for name, value in _changeable(part, saved)}
+    changed: dict[tuple[torch.nn.Module, str], None] = {}
 
     def look(module: torch.nn.Module, args: Any, output: Any) -> None:
-        for key, value in _changeable([module], saved).items():
-            if key in before and not _same(before[key][1], value[1]):
-                changed.append(value[0])
+        for part in module.modules():
+            for name, value in _changeable(part, saved):
+                if (part, name) in before and not _same(before[part, name], value):
+                    changed[part, name] = None
 
     handles = [module.register_forward_hook(look) for module in step.modules]
     try:
@@ -173,20 +180,17 @@ def _changed_in_forward(subject: CheckedStep) -> list[str]:
     finally:
         for handle in handles:
             handle.remove()
-    return [name for name in dict.fromkeys(changed) if _matters(subject, name)]
+    paths = {part: path for path, part in step.named_parts()}
+    return [joined(paths[part], name) for part, name in changed if _matters(subject, part, name)]
 
 
-def _changeable(modules: list[torch.nn.Module], saved: set[int]) -> dict[tuple[int, str], tuple[str, Any]]:
-    """Return copies of the tensors and numbers of modules that are not saved, by module and name."""
-    found: dict[tuple[int, str], tuple[str, Any]] = {}
-    for module in modules:
-        for path, part in module.named_modules():
-            for name, value in (*_own_attributes(part), *part._buffers.items()):
-                if isinstance(value, torch.Tensor) and id(value) not in saved:
-                    found[id(part), name] = (_joined(path, name), value.detach().clone())
-                elif type(value) is float:
-                    found[id(part), name] = (_joined(path, name), value)
-    return found
+def _changeable(part: torch.nn.Module, saved: set[int]) -> Iterator[tuple[str, Any]]:
+    """Iterate over the names and copies of the tensors and numbers of a module that are not saved."""
+    for name, value in (*_own_attributes(part), *part._buffers.items()):
+        if isinstance(value, torch.Tensor) and id(value) not in saved:
+            yield name, value.detach().clone()
+        elif type(value) is float:
+            yield name, value
 
 
 def _same(first: Any, second: Any) -> bool:
@@ -195,28 +199,15 @@ def _same(first: Any, second: Any) -> bool:
     return bool(first == second)
 
 
-def _matters(subject: CheckedStep, name: str) -> bool:
-    """Whether predictions in evaluation mode depend on an attribute: it is replaced by another value."""
+def _matters(subject: CheckedStep, part: torch.nn.Module, attribute: str) -> bool:
+    """Whether predictions in evaluation mode depend on an attribute of a module: it is replaced by another value."""
     step, batch = subject.step, subject.batch
-    if not batch.predictions:
+    value = getattr(part, attribute, None)
+    is_tensor = isinstance(value, torch.Tensor)
+    if not batch.predictions or value is None or (is_tensor and not value.is_floating_point()):
         return False
     key = batch.predictions[0].key
-    path, _, attribute = name.rpartition(".")
-    for module in step.modules:
-        part = dict(module.named_modules()).get(path)
-        value = getattr(part, attribute, None) if part is not None else None
-        if part is None or value is None:
-            continue
-        base = step.run(evaluates=True, until=key, gradients=False)[key]
-        is_tensor = isinstance(value, torch.Tensor)
-        if is_tensor and not value.is_floating_point():
-            return False
-        changed = value.detach() * 1.5 + 0.5 if is_tensor else value * 1.5 + 0.5
-        with step.other_attribute(part, attribute, changed):
-            other = step.run(evaluates=True, until=key, gradients=False)[key]
-        return not torch.equal(base, other)
-    return False
-
-
-def _joined(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
+    base = step.run(evaluates=True, until=key, gradients=False)[key]
+    with step.other_attribute(part, attribute, value.detach() * 1.5 + 0.5 if is_tensor else value * 1.5 + 0.5):
+        other = step.run(evaluates=True, until=key, gradients=False)[key]
+    return not torch.equal(base, other)

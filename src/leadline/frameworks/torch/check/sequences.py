@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Final
+
 import torch
+from torch.overrides import TorchFunctionMode
 
 from leadline.frameworks.check.outcome import Tested, not_applicable
 from leadline.frameworks.check.positions import (
@@ -16,6 +20,11 @@ from leadline.frameworks.check.samples import IGNORED
 from leadline.frameworks.torch.check.batch import Prediction, Sequences
 from leadline.frameworks.torch.check.outcome import CheckedStep
 from leadline.frameworks.torch.check.step_copy import Values
+
+_POINTWISE: Final = frozenset(
+    "add div dropout embedding gelu layer_norm linear mul relu sigmoid silu sub tanh".split()  # noqa: SIM905
+)
+"""Functions that leave positions apart."""
 
 
 def look_ahead(subject: CheckedStep) -> Tested:
@@ -45,7 +54,31 @@ def look_ahead(subject: CheckedStep) -> Tested:
     reach = _reach(subject, sequences, prediction, base, scale)
     if reach is None:
         return not_applicable("the last call of the model is given other tokens than those that are labels")
+    if reach == 0 and len(step.modules) == 1 and _is_of_single_tokens(step.modules[0], tokens):
+        reach = 1  # as it was written
     return judge_positions(changes, shift, step.tolerance, reach)
+
+
+class _Names(TorchFunctionMode):  # type: ignore[misc]
+    """Collects the names of the functions that are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called: set[str] = set()
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.called.add(getattr(func, "__name__", "").strip("_"))
+        return func(*args, **(kwargs or {}))
+
+
+def _is_of_single_tokens(model: torch.nn.Module, tokens: torch.Tensor) -> bool:
+    """Return whether a model calls no function that could connect positions: a table of following tokens."""
+    names = _Names()
+    with torch.no_grad(), names:
+        model(tokens)
+    return names.called <= _POINTWISE
 
 
 def _shift_within_model(subject: CheckedStep, sequences: Sequences, prediction: Prediction) -> int | None:

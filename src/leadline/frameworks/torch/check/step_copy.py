@@ -13,7 +13,9 @@ import torch
 
 from leadline.frameworks.check.outcome import NotRepeatableError, one_line
 from leadline.frameworks.check.samples import REDUCED_ROUNDING, ROUNDING
+from leadline.frameworks.torch.check.model_labels import inner, joined, model_labels
 from leadline.frameworks.torch.check.step_tape import PartState, RecordedCall, StepTape, replaced, tensors_in
+from leadline.training.check import TimeLimit
 
 _SEED: Final = 20
 _TOLERANCE: Final = 1e-3
@@ -34,6 +36,7 @@ class StepCopy:
         calls: The calls that the loss depends on, in their order.
         loss: The identity of the loss.
         step_number: The train step.
+        labels: What the names of each model's parts begin with: see ``model_labels``.
         parameters: The trained parameters of the optimizer, with their gradients as the optimizer will use them.
         inputs: The tensors that the calls were given and that none of them has returned; see ``leadline.frameworks.
             torch.check.batch``.
@@ -49,15 +52,16 @@ class StepCopy:
         others: Sequence[Any],
         *,
         step_number: int,
-        deadline: float,
+        limit: TimeLimit,
         is_moved: bool = False,
     ) -> None:
         self.tape, self.optimizer, self.others = tape, optimizer, tuple(others)
         tape.separate_labels()
-        self.step_number, self.deadline, self._is_moved = step_number, deadline, is_moved
+        self.step_number, self._is_moved = step_number, is_moved
+        self._limit, self._begun = limit, time.monotonic()
         groups = optimizer.param_groups
         self.parameters = [parameter for group in groups for parameter in group["params"] if parameter.requires_grad]
-        self.modules = list(dict.fromkeys(_inner(call.function) for call in tape.calls if call.is_model))
+        self.modules = list(dict.fromkeys(inner(call.function) for call in tape.calls if call.is_model))
         produced = {key for call in tape.calls for key in call.produced}
         self.losses = [id(loss) for loss in tape.losses if loss.grad_fn is not None and id(loss) in produced]
         if not self.losses:
@@ -69,7 +73,12 @@ class StepCopy:
         self.inputs = self._find_inputs(_slice(tape.calls, [self.loss], frozenset()))
         self.calls = _slice(tape.calls, [self.loss], frozenset(self.inputs))
         self._state = _State(self.modules, tape.states)
-        self.names = {id(parameter): name for module in self.modules for name, parameter in module.named_parameters()}
+        self.labels = model_labels(self.modules)
+        self.names = {
+            id(parameter): joined(self.labels[module], name)
+            for module in self.modules
+            for name, parameter in module.named_parameters()
+        }
         self.recorded_loss = float(tape.tensors[self.loss].detach())
         self._check_repeatable()
 
@@ -133,8 +142,15 @@ class StepCopy:
 
     @property
     def seconds_left(self) -> float:
-        """The time that is left for all probes."""
-        return self.deadline - time.monotonic()
+        """The processor time that is left for all probes, which get that part of the clock's that they got so far."""
+        used, elapsed = time.process_time(), time.monotonic() - self._begun
+        return min(self._limit.processor - used, (self._limit.wall - elapsed) * min(used / max(elapsed, 1e-9), 1.0))
+
+    def named_parts(self) -> Iterator[tuple[str, torch.nn.Module]]:
+        """Iterate over the models and the modules in them, by names that tell several models apart."""
+        for model in self.modules:
+            for path, part in model.named_modules():
+                yield joined(self.labels[model], path), part
 
     def name(self, parameter: torch.Tensor) -> str:
         """Return the name of a parameter in its model."""
@@ -191,7 +207,7 @@ class StepCopy:
         args, kwargs = replaced(call.args, take), replaced(call.kwargs, take)
         if self._is_moved and kwargs.get("device") is not None:
             kwargs["device"] = "cpu"
-        function = _inner(call.function) if call.is_model else call.function
+        function = inner(call.function) if call.is_model else call.function
         if seed is None and call.random_state is not None:
             torch.set_rng_state(call.random_state)
         device, dtype = call.autocast or ("", torch.float32)
@@ -248,13 +264,7 @@ class Repeated:
 
 def function_name(call: RecordedCall) -> str:
     """Return the name of a call's function, or the class of its model."""
-    return type(_inner(call.function)).__name__ if call.is_model else getattr(call.function, "__name__", "a function")
-
-
-def _inner(function: Any) -> Any:
-    """Return the model in a wrapper that communicates with other ranks."""
-    parallel = getattr(torch.nn.parallel, "DistributedDataParallel", ())
-    return function.module if isinstance(function, parallel) else function
+    return type(inner(call.function)).__name__ if call.is_model else getattr(call.function, "__name__", "a function")
 
 
 def _slice(calls: Sequence[RecordedCall], roots: Iterable[int], leaves: frozenset[int]) -> list[RecordedCall]:

@@ -61,6 +61,8 @@ def scalars(
         has_band = len(groups) <= theme.MAX_BANDS and not is_log
         _add(fig, colour, label, rows, is_line=mode == "train", has_band=has_band)
     _mark_nonfinite(fig, labels, [rows for _, rows in groups])
+    if colours is None:
+        _note_moments(fig, groups[0][1])
     return theme.set_series(theme.set_step_axis(fig), len(groups))
 
 
@@ -126,6 +128,12 @@ def _mark_nonfinite(fig: go.Figure, labels: Sequence[str], groups: Sequence[Mapp
     )
 
 
+def _note_moments(fig: go.Figure, rows: Mapping[str, Any]) -> None:
+    """Tell the page when the steps of a series were, so that it can draw them over time."""
+    moments = {"step": rows["step"].tolist(), "ms": (rows["time_ns"] // 1_000_000).tolist()}
+    fig.update_layout(meta={**(fig.layout.meta or {}), "moments": moments})
+
+
 def _groups(table: pa.Table) -> Iterator[tuple[tuple[str, str, str], dict[str, npt.NDArray[Any]]]]:
     """Yield the name, mode and worker of each series, and its columns ordered by step; training comes first."""
     keys = table.group_by(["name", "mode", "worker"], use_threads=False).aggregate([]).to_pylist()
@@ -135,5 +143,7 @@ def _groups(table: pa.Table) -> Iterator[tuple[tuple[str, str, str], dict[str, n
     ):
         is_group = pc.and_(pc.equal(table["mode"], key["mode"]), pc.equal(table["worker"], key["worker"]))
         rows = table.filter(pc.and_(is_group, pc.equal(table["name"], key["name"]))).sort_by("step")
-        columns = {name: rows[name].to_numpy() for name in ("step", "value", "min", "max", "nonfinite", "samples")}
+        columns = {
+            name: rows[name].to_numpy() for name in ("step", "time_ns", "value", "min", "max", "nonfinite", "samples")
+        }
         yield (key["name"], key["mode"], key["worker"]), columns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from leadline.charts import theme
 from leadline.charts.value_axis import line_mode, set_scale, with_gaps
 from leadline.reader.window import natural_sort_key
 from leadline.records.formatting import worker_labels
+
+_MOMENTS: Final = 100
 
 
 def scalars(
@@ -129,8 +131,10 @@ def _mark_nonfinite(fig: go.Figure, labels: Sequence[str], groups: Sequence[Mapp
 
 
 def _note_moments(fig: go.Figure, rows: Mapping[str, Any]) -> None:
-    """Tell the page when the steps of a series were, so that it can draw them over time."""
-    moments = {"step": rows["step"].tolist(), "ms": (rows["time_ns"] // 1_000_000).tolist()}
+    """Tell the page when a hundred steps of a series were, so that it can draw all of them over time."""
+    places = np.unique(np.linspace(0, len(rows["step"]) - 1, _MOMENTS).astype(np.intp))
+    ms = rows["time_ns"][places] // 1_000_000
+    moments = {"step": rows["step"][places].tolist(), "start_ms": int(ms[0]), "ms": (ms - ms[0]).tolist()}
     fig.update_layout(meta={**(fig.layout.meta or {}), "moments": moments})
 
 

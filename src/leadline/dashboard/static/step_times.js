@@ -7,12 +7,12 @@ const LEAST_UNITS = 2;
 
 // Move what is drawn from steps to times.
 export function overTime(traces, layout, along) {
-  const { step: steps, ms } = layout.meta.moments;
-  const length = ms.at(-1) - ms[0];
+  const { step: steps, start_ms: start, ms } = layout.meta.moments;
+  const length = ms.at(-1);
   const [unit, size] = UNITS.find(([, size]) => length >= LEAST_UNITS * size) ?? UNITS.at(-1);
   const moved = (step) => {
     const time = momentOf(step, steps, ms);
-    return along === "clock" ? time : (time - ms[0]) / size;
+    return along === "clock" ? start + time : time / size;
   };
   for (const trace of traces) if (trace.x !== undefined) trace.x = Array.from(numbers(trace.x), moved);
   for (const item of [...(layout.shapes ?? []), ...(layout.annotations ?? [])]) {
@@ -24,10 +24,10 @@ export function overTime(traces, layout, along) {
   layout.xaxis = { gridcolor, linecolor, tickcolor, title: { text: title }, type: along === "clock" ? "date" : "linear" };
 }
 
-// When a step was, by the nearest known ones.
+// When a step was, in ms since the first, by the nearest known ones.
 function momentOf(step, steps, ms) {
   const next = steps.findIndex((known) => known >= step);
-  if (next <= 0) return next ? ms.at(-1) : ms[0];
+  if (next <= 0) return next ? ms.at(-1) : 0;
   const share = (step - steps[next - 1]) / (steps[next] - steps[next - 1]);
   return ms[next - 1] + share * (ms[next] - ms[next - 1]);
 }

@@ -17,7 +17,7 @@ export function titleBar(name, { scale, onScale, smoothing, onSmoothing, along, 
     button.className = "small scale";
     button.textContent = "log";
     button.title = "Logarithmic value axis";
-    button.setAttribute("aria-label", `Logarithmic value axis of ${name}`);
+    button.setAttribute("aria-label", `log axis of ${name}`);
     button.setAttribute("aria-pressed", String(scale === "log"));
     button.addEventListener("click", () => onScale(scale === "log" ? "linear" : "log"));
     bar.append(button);

@@ -10,13 +10,21 @@ from typing import Any
 import pytest
 from idle_page import wait_until_idle
 from launching import wait_for
-from live_runs import PHASES, START_NS, end, finding, judge, training_parts, write_live_run
+from live_runs import LOOP_NS, PHASES, START_NS, end, finding, judge, training_parts, write_live_run
 from playwright.sync_api import Locator, Page, expect
 
 from leadline.records.event import Event
 from leadline.testing.runs import SECOND_NS, TimelineEvent
 
 _RANGE = "place => place.querySelector('.plot')._fullLayout.xaxis.range.map((each) => new Date(each).getTime())"
+_LINES = """place => place.querySelector('.plot')._fullData
+    .filter((trace) => trace.mode.includes('lines') && !trace.fill.includes('to'))
+    .map((trace) => Array.from(trace.y))"""
+_PLACES = """place => Array.from(place.querySelector('.plot')._fullData
+    .find((trace) => trace.mode.includes('lines') && !trace.fill.includes('to')).x)"""
+_TITLED = (
+    """title => document.querySelector('.chart[data-chart="metric"] .plot')?._fullLayout.xaxis.title.text === title"""
+)
 START_MS = START_NS / 1e6
 
 
@@ -82,6 +90,45 @@ def test_one_chart_is_zoomed_and_the_others_follow_with_finer_data(nodes: str, p
     wait_for(lambda: double_click(page, cpu), "the whole run")
     expect_shown(page, heat_map, whole)
     assert "from=" not in page.url
+
+
+def test_lines_are_smoothed_over_their_values_which_stay_behind(nodes: str, page: Page) -> None:
+    page.goto(nodes.removesuffix("/nodes"))
+    losses = chart(page, "metric")
+    (values,) = lines(losses)
+    losses.get_by_role("slider", name="smooth loss", exact=True).fill("0.75")
+    page.wait_for_function(f"([place]) => ({_LINES})(place).length === 2", arg=[losses.element_handle()])
+    behind, smooth = lines(losses)
+    assert behind == values == pytest.approx([2 / (step + 1) for step in range(len(values))], rel=1e-6)
+    weights = [0.75**age for age in range(len(values))]
+    for step in (0, 1, 10, len(values) - 1):
+        weighed = zip(reversed(values[: step + 1]), weights, strict=False)
+        mean = sum(value * weight for value, weight in weighed) / sum(weights[: step + 1])
+        assert smooth[step] == pytest.approx(mean, rel=1e-6)
+
+
+def test_losses_are_drawn_over_the_time_since_the_first_step_and_over_the_time_of_day(nodes: str, page: Page) -> None:
+    page.goto(nodes.removesuffix("/nodes"))
+    losses = chart(page, "metric")
+    along = losses.get_by_role("combobox", name="horizontal axis of loss", exact=True)
+    along.select_option("time since start")
+    page.wait_for_function(_TITLED, arg="seconds since the first step")
+    elapsed = losses.evaluate(_PLACES)
+    assert elapsed == pytest.approx([0.15 * step for step in range(len(elapsed))], abs=0.002)
+    along.select_option("time of day")
+    page.wait_for_function(_TITLED, arg="time of day")
+    assert losses.evaluate(_PLACES) == pytest.approx(
+        [LOOP_NS / 1e6 + 150 * step for step in range(len(elapsed))], abs=2
+    )
+    along.select_option("step")
+    page.wait_for_function(_TITLED, arg="step")
+    assert losses.evaluate(_PLACES) == list(range(len(elapsed)))
+
+
+def lines(place: Locator) -> list[list[float]]:
+    """Return the values of the lines of a chart."""
+    found: list[list[float]] = place.evaluate(_LINES)
+    return found
 
 
 def test_the_url_contains_the_range(nodes: str, page: Page) -> None:

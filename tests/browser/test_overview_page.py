@@ -73,6 +73,7 @@ def test_all_sections_of_a_job_are_shown(tmp_path: Path, dashboard: Callable[...
         expect(page.get_by_label("Step phases", exact=True)).to_contain_text("backward")
         beyond = page.evaluate(_BEYOND)
         assert beyond == [], (width, beyond)
+        assert page.locator(".run-name").evaluate("name => name.scrollWidth <= name.clientWidth"), width
 
 
 def test_a_run_without_steps_shows_a_message(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from launching import PATIENCE, descendants, environment, only_run, wait_for
 
+import leadline
 from leadline.monitor.processes import list_pids
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
@@ -21,6 +23,7 @@ from leadline.store.documents import read_document
 with warnings.catch_warnings(action="ignore"):
     from jupyter_client.manager import KernelManager
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 TRAIN = """
 import torch
 torch.set_num_threads(1)
@@ -48,12 +51,12 @@ class Kernel:
         return int(self.manager.provisioner.pid)
 
     def run(self, cell: str) -> dict[str, str]:
-        """Run a cell; return the output of its last expression by MIME type."""
+        """Run a cell; return what its last expression displays by MIME type."""
         shown: dict[str, str] = {}
         problems: list[str] = []
 
         def take(message: dict[str, Any]) -> None:
-            if message["msg_type"] == "execute_result":
+            if message["msg_type"] in ("execute_result", "display_data"):
                 shown.update(message["content"]["data"])
             elif message["msg_type"] == "error":
                 problems.append("\n".join(message["content"]["traceback"]))
@@ -61,6 +64,16 @@ class Kernel:
         self.client.execute_interactive(cell, output_hook=take, timeout=PATIENCE)
         assert not problems, problems
         return shown
+
+    def wait_for_update(self, *words: str) -> None:
+        """Wait until a display is updated to HTML with these words."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            message = self.client.get_iopub_msg(timeout=deadline - time.monotonic())
+            if message["msg_type"] == "update_display_data":
+                html = message["content"]["data"]["text/html"]
+                if all(word in html for word in words):
+                    return
 
 
 @pytest.fixture
@@ -113,6 +126,35 @@ def test_a_cell_shows_the_verdict_and_running_it_again_replaces(kernel: Kernel) 
     assert status(first) == "Completed"
     wait_for(lambda: status(second) == "InProgress", "the second agent")
     assert kernel.run(f"open('/proc/self/task/{kernel.pid}/children').read()")["text/plain"] == "''"
+
+
+def test_a_display_is_live_while_a_cell_trains_and_stays_as_the_run_has_ended(kernel: Kernel, tmp_path: Path) -> None:
+    """The cell trains until its display has shown it: a display that waits for the end of the cell never does."""
+    kernel.run(TRAIN)
+    kernel.run("import leadline, os, time\nwatching = leadline.watch(model, name='live')\nwatching")
+    kernel.client.execute("train(30, spoil=float('nan'))\nwhile not os.path.exists('seen'): time.sleep(0.01)")
+    kernel.wait_for_update("exploding_tensor", "loss is NaN")
+    (tmp_path / "seen").touch()
+    kernel.client.execute("following = leadline.watch(model, name='following')")
+    kernel.wait_for_update("live</b>", "Completed")
+    still = "[thread.name for thread in threading.enumerate()].count('leadline-display')"
+    wait_for(lambda: kernel.run(f"import threading; {still}")["text/plain"] == "0", "the end of the updates")
+    assert "Completed" in kernel.run("leadline.open_run(watching)")["text/html"]
+
+
+@pytest.mark.slow
+def test_the_first_notebook_finds_its_mistake_and_none_in_the_mended_training(kernel: Kernel) -> None:
+    document = json.loads((EXAMPLES / "first_notebook.ipynb").read_text())
+    for cell in document["cells"]:
+        if cell["cell_type"] == "code":
+            kernel.run("".join(cell["source"]))
+    broken = kernel.run("str(run)")["text/plain"].strip("'")
+    wait_for(lambda: status(broken) in JOB_ENDED, "the end of the first run")
+    shown = leadline.open_run(broken)._repr_html_()
+    assert "nonfinite_origin" in shown
+    assert "log" in shown
+    wait_for(lambda: "1,000 steps" in kernel.run("mended")["text/html"], "the verdict")
+    assert "class=found" not in kernel.run("mended")["text/html"]
 
 
 @pytest.mark.slow

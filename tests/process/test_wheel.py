@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import email
 import json
 import re
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
 import pytest
 from launching import PATIENCE, environment
+from packaging.requirements import Requirement
 
 pytestmark = pytest.mark.real_starts
 
@@ -28,6 +31,7 @@ def test_the_wheel_runs_the_first_example_of_the_readme(tmp_path: Path) -> None:
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
     call(*pip, "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT), folder=tmp_path)
     (wheel,) = tmp_path.glob("leadline-*.whl")
+    check_metadata(wheel)
     clean = tmp_path / "clean"
     call(sys.executable, "-m", "venv", "--without-pip", str(clean), folder=tmp_path)
     call(*pip, "--python", str(clean), "install", str(wheel), folder=tmp_path)
@@ -46,6 +50,23 @@ def test_the_wheel_runs_the_first_example_of_the_readme(tmp_path: Path) -> None:
     promised = findings((ROOT / "README.md").read_text())
     assert findings(printed) & promised
     assert {rule for rule, _ in findings(printed)} <= {rule for rule, _ in promised}  # a slow judge finds more
+
+
+def check_metadata(wheel: Path) -> None:
+    """Check what the package index shows; each extra is documented, and has requirements that pip can read."""
+    with zipfile.ZipFile(wheel) as files:
+        (name,) = (name for name in files.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_string(files.read(name).decode())
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert metadata.get_payload() == (ROOT / "README.md").read_text()
+    table = (ROOT / "docs" / "getting-started" / "install.md").read_text()
+    documented = re.findall("`([a-z-]+)`", " ".join(re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)))
+    assert set(metadata.get_all("Provides-Extra")) == set(documented)
+    needed = [Requirement(line) for line in metadata.get_all("Requires-Dist")]
+    of_extras = {
+        extra for need in needed for extra in documented if need.marker and need.marker.evaluate({"extra": extra})
+    }
+    assert of_extras == set(documented)
 
 
 def findings(text: str) -> set[tuple[str, str]]:

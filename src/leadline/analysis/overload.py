@@ -29,6 +29,8 @@ class Overload:
     """The share of the time between the end of the first step and the end of the last."""
     ready_share: float
     """The share of the time in which the thread was running or ready to."""
+    loads_most: bool = False
+    """Whether loading data took more of the training steps than any other phase."""
 
     @property
     def is_severe(self) -> bool:
@@ -39,7 +41,10 @@ class Overload:
     def message(self) -> str:
         percent = f"{100 * self.share:.0f} % of the time after the first step"
         told = f"the machine was overloaded: the training's thread waited for a CPU in {percent}"
-        return f"{told}; timings are not reliable" if self.is_severe else told
+        if not self.is_severe:
+            return told
+        undecided = ", and whether the training waits for its data is undecided" if self.loads_most else ""
+        return f"{told}; timings are not reliable{undecided}"
 
     def to_dict(self) -> OverloadDocument:
         """Return plain JSON values."""
@@ -61,7 +66,8 @@ def find_overload(steps: StepTable) -> Overload | None:
         return None
     if later.count() < _MIN_STEPS or later.seconds() < _LEAST_SECONDS:
         return None
-    return Overload(delay.share, delay.ready_share)
+    seconds = later.seconds_by_phase()
+    return Overload(delay.share, delay.ready_share, max(seconds, key=lambda name: seconds[name]) == "data")
 
 
 def own_shares(

@@ -50,14 +50,18 @@ class Ranks:
     """
 
     by_rank: dict[int, dict[str, float]]
-    """``step`` and each phase, by rank."""
+    """``step``, each phase, and the ``own`` time, in which a rank does not wait for others, by rank."""
     steps: int
     """The number of common steps."""
     straggler: SlowRank | None
 
     def own_ms(self, rank: int) -> float:
-        """Return the step time of a rank without collectives, in which it waits for others."""
-        return self.by_rank[rank]["step"] - self.by_rank[rank].get("collective", 0.0)
+        """Return the step time of a rank without the time in which it waits for others."""
+        return self.by_rank[rank]["own"]
+
+    def behind_ms(self, rank: int) -> float:
+        """Return by how much the own time of a rank is above that of the median rank."""
+        return self.own_ms(rank) - _lower_median(np.array([times["own"] for times in self.by_rank.values()]))
 
     def to_dict(self) -> RanksDocument:
         """Return plain JSON values."""
@@ -85,39 +89,38 @@ def compare_ranks(steps: StepTable) -> Ranks | None:
     if not shared:
         return None
     cells = {rank: table.where(np.isin(table.step, shared)) for rank, table in tables.items()}
+    workers = {rank: steps.workers[index] for rank, index in latest.items()}
+    straggler, own_ns = _straggler(list(cells), list(cells.values()), workers)
     by_rank = {
         rank: {
             "step": float(np.median(table.duration_ns)) / 1e6,
+            "own": float(own) / 1e6,
             **{name: float(np.median(table.phases[:, index])) / 1e6 for index, name in enumerate(PARTS)},
         }
-        for rank, table in cells.items()
+        for (rank, table), own in zip(cells.items(), own_ns, strict=True)
     }
-    workers = {rank: steps.workers[index] for rank, index in latest.items()}
-    return Ranks(by_rank, len(shared), _straggler(list(cells), list(cells.values()), workers))
+    return Ranks(by_rank, len(shared), straggler)
 
 
-def _straggler(ranks: list[int], cells: list[StepTable], workers: dict[int, str]) -> SlowRank | None:
+def _straggler(ranks: list[int], cells: list[StepTable], workers: dict[int, str]) -> tuple[SlowRank | None, Floats]:
+    """Return the straggler, and the own time of each rank in ns: the one that shows the straggler, if there is one."""
     phases = np.stack([table.phases for table in cells])  # (ranks, steps, PARTS)
     durations = np.stack([table.duration_ns for table in cells]).astype(np.float64)
     whole = durations - phases[:, :, _COLLECTIVE]
     backward = phases[:, :, _BACKWARD]
     synced = whole - backward + backward.min(axis=0)
-    candidates = [_slowest(own_ns, phases, parts) for own_ns, parts in ((whole, _PARTS), (synced, _UNSYNCED))]
-    slow = max(
-        (candidate for candidate in candidates if candidate is not None),
-        key=lambda candidate: candidate[1],
-        default=None,
-    )
-    if slow is None:
-        return None
-    index, times, lost_ns, phase = slow
-    return SlowRank(ranks[index], workers[ranks[index]], times, lost_ns / 1e6, phase)
+    measured = [(np.median(own_ns, axis=1), parts) for own_ns, parts in ((whole, _PARTS), (synced, _UNSYNCED))]
+    candidates = [(medians, _slowest(medians, phases, parts)) for medians, parts in measured]
+    shown = [(medians, slow) for medians, slow in candidates if slow is not None]
+    if not shown:
+        return None, measured[0][0]
+    medians, (index, times, lost_ns, phase) = max(shown, key=lambda candidate: candidate[1][1])
+    return SlowRank(ranks[index], workers[ranks[index]], times, lost_ns / 1e6, phase), medians
 
 
-def _slowest(own_ns: Floats, phases: Floats, parts: tuple[str, ...]) -> tuple[int, float, float, str] | None:
+def _slowest(medians: Floats, phases: Floats, parts: tuple[str, ...]) -> tuple[int, float, float, str] | None:
     """Place, times the median rank's, nanoseconds more a step, and phase of the slowest; None: none is slow."""
-    medians = np.median(own_ns, axis=1)
-    reference = float(np.sort(medians)[(len(medians) - 1) // 2])
+    reference = _lower_median(medians)
     index = int(np.argmax(medians))
     lost = float(medians[index]) - reference
     if reference <= 0 or medians[index] <= _MIN_SLOWDOWN * reference or lost < _MIN_LOST_MS * 1e6:
@@ -126,6 +129,10 @@ def _slowest(own_ns: Floats, phases: Floats, parts: tuple[str, ...]) -> tuple[in
     excess = means[index] - np.sort(means, axis=0)[(len(medians) - 1) // 2]
     phase = max(parts, key=lambda name: float(excess[PARTS.index(name)]))
     return index, float(medians[index]) / reference, lost, phase
+
+
+def _lower_median(values: Floats) -> float:
+    return float(np.sort(values)[(len(values) - 1) // 2])
 
 
 _PARTS: Final = tuple(part for part in PARTS if part not in ("collective", OVERHEAD))

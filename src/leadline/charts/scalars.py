@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from leadline.charts import theme
 from leadline.charts.value_axis import line_mode, set_scale, with_gaps
 from leadline.reader.window import natural_sort_key
 from leadline.records.formatting import worker_labels
+
+_MOMENTS: Final = 100
 
 
 def scalars(
@@ -61,6 +63,8 @@ def scalars(
         has_band = len(groups) <= theme.MAX_BANDS and not is_log
         _add(fig, colour, label, rows, is_line=mode == "train", has_band=has_band)
     _mark_nonfinite(fig, labels, [rows for _, rows in groups])
+    if colours is None:
+        _note_moments(fig, groups[0][1])
     return theme.set_series(theme.set_step_axis(fig), len(groups))
 
 
@@ -126,6 +130,14 @@ def _mark_nonfinite(fig: go.Figure, labels: Sequence[str], groups: Sequence[Mapp
     )
 
 
+def _note_moments(fig: go.Figure, rows: Mapping[str, Any]) -> None:
+    """Tell the page when a hundred steps of a series were, so that it can draw all of them over time."""
+    places = np.unique(np.linspace(0, len(rows["step"]) - 1, _MOMENTS).astype(np.intp))
+    ms = rows["time_ns"][places] // 1_000_000
+    moments = {"step": rows["step"][places].tolist(), "start_ms": int(ms[0]), "ms": (ms - ms[0]).tolist()}
+    fig.update_layout(meta={**(fig.layout.meta or {}), "moments": moments})
+
+
 def _groups(table: pa.Table) -> Iterator[tuple[tuple[str, str, str], dict[str, npt.NDArray[Any]]]]:
     """Yield the name, mode and worker of each series, and its columns ordered by step; training comes first."""
     keys = table.group_by(["name", "mode", "worker"], use_threads=False).aggregate([]).to_pylist()
@@ -135,5 +147,7 @@ def _groups(table: pa.Table) -> Iterator[tuple[tuple[str, str, str], dict[str, n
     ):
         is_group = pc.and_(pc.equal(table["mode"], key["mode"]), pc.equal(table["worker"], key["worker"]))
         rows = table.filter(pc.and_(is_group, pc.equal(table["name"], key["name"]))).sort_by("step")
-        columns = {name: rows[name].to_numpy() for name in ("step", "value", "min", "max", "nonfinite", "samples")}
+        columns = {
+            name: rows[name].to_numpy() for name in ("step", "time_ns", "value", "min", "max", "nonfinite", "samples")
+        }
         yield (key["name"], key["mode"], key["worker"]), columns

@@ -113,7 +113,7 @@ def rank_times(view: ChartView) -> go.Figure:
 
 @CatalogChart
 def rank_step_times(view: ChartView) -> go.Figure:
-    """Draw the median step time of each rank; of many, the slowest and fastest."""
+    """Draw the median step time of each rank without waiting for others; of many, the slowest and fastest."""
     return step_figures.rank_times(charted_ranks(ranks_of(view.digest)))
 
 

@@ -201,13 +201,14 @@ def _groups(table: pa.Table) -> Iterator[tuple[str, dict[str, npt.NDArray[Any]]]
 
 
 def rank_times(ranks: Ranks | None) -> go.Figure:
-    """Draw the median step time of each rank; a straggler is coloured and named."""
+    """Draw the median step time of each rank without waiting for others; a straggler is coloured and named."""
+    title = "Median own time of a step by rank"
     if ranks is None or not ranks.by_rank:
-        return theme.empty(_ONE_RANK, "Step time by rank")
+        return theme.empty(_ONE_RANK, title)
     names = sorted(ranks.by_rank)
-    seconds = np.array([ranks.by_rank[rank]["step"] / 1e3 for rank in names])
+    seconds = np.array([ranks.own_ms(rank) / 1e3 for rank in names])
     slowest = ranks.straggler.rank if ranks.straggler else None
-    fig = theme.figure("Median step time by rank", x="rank")
+    fig = theme.figure(title, x="rank")
     colours = [theme.PALETTE[3] if rank == slowest else theme.PALETTE[0] for rank in names]
     hover = f"rank %{{x}}: {SECONDS_ON_HOVER}<extra></extra>"
     theme.add_bars(fig, "", [str(rank) for rank in names], theme.float32(seconds), colours, hover)

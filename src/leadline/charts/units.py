@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-_KIB: Final = 1024.0
+_KILO: Final = 1000.0
 _ENDINGS: Final = (
     ("_bytes_per_second", ""),
     ("_bytes", ""),
@@ -40,17 +40,17 @@ class Unit:
     """Display unit of a stored number."""
 
     name: str
-    """``%``, ``GiB``, ``MiB/s``; "": none."""
+    """``%``, ``GB``, ``MB/s``; "": none."""
     factor: float
     """Factor from the stored number to this unit."""
 
     @property
     def suffix(self) -> str:
-        """What follows a number: `` GiB``; "" without a unit."""
+        """What follows a number: `` GB``; "" without a unit."""
         return f" {self.name}" if self.name else ""
 
     def axis_title(self, label: str) -> str:
-        """Return the title of an axis: ``memory (GiB)``."""
+        """Return the title of an axis: ``memory (GB)``."""
         return f"{label} ({self.name})" if self.name else label
 
 
@@ -58,15 +58,15 @@ def unit_of(metric: str, largest: float = 0.0) -> Unit:
     """Return the display unit of a metric, derived from the suffix of its name.
 
     Args:
-        largest: Largest number to be shown; selects the binary prefix of bytes.
+        largest: Largest number to be shown; selects the decimal prefix of bytes, as in the terminal.
     """
     suffix, unit = next((pair for pair in _ENDINGS if metric.endswith(pair[0])), ("", ""))
     if "bytes" not in suffix:
         return Unit(unit, 1.0)
-    names, size = ["B", "KiB", "MiB", "GiB", "TiB"], 1.0
-    while len(names) > 1 and largest / size >= _KIB:
+    names, size = ["B", "kB", "MB", "GB", "TB"], 1.0
+    while len(names) > 1 and largest / size >= _KILO:
         names.pop(0)
-        size *= _KIB
+        size *= _KILO
     return Unit(names[0] + ("/s" if "second" in suffix else ""), 1.0 / size)
 
 

@@ -16,7 +16,8 @@ class LeadlineTracker(GeneralTracker):  # type: ignore[misc] # accelerate is not
     """Watch what a script trains, and record what it logs: ``Accelerator(log_with=LeadlineTracker())``.
 
     It stands beside other trackers, whose values are recorded once. Accelerate has no loop of its own: a stop ends the
-    script as without the tracker.
+    script as without the tracker, and its plan is the hyperparameter ``max_train_steps``, where ``init_trackers`` is
+    given one, as by the example scripts of Transformers and Diffusers.
 
     Args:
         options: As for ``leadline.watch``; under ``leadline run`` those of its command line count.
@@ -45,6 +46,9 @@ class LeadlineTracker(GeneralTracker):  # type: ignore[misc] # accelerate is not
         session = begin_session(self._options)  # older versions of Accelerate do not call ``start``
         if session is not None:
             session.guard.run(session.trainer.note_hyperparameters, values)
+            steps = values.get("max_train_steps")
+            if isinstance(steps, int) and steps > 0 and not values.get("resume_from_checkpoint"):
+                session.guard.run(session.trainer.plan, steps)
 
     def log(self, values: Mapping[str, Any], step: int | None = None, **kwargs: Any) -> None:
         """Record metrics of the current step, as the main process logs them.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from leadline.integrations.watched_loop import WatchedLoop
+from leadline.integrations.watched_loop import WatchedLoop, note_checkpoint
 from leadline.training.session import api
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class LeadlineCallback(Callback):  # type: ignore[misc] # lightning is not impor
         for path in (path for callback in trainer.checkpoint_callbacks for path in _paths(callback)):
             if path not in self._saved:
                 self._saved.add(path)
-                self._loop.note_checkpoint(os.path.abspath(path))
+                note_checkpoint(path)
 
 
 def _paths(callback: Any) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from leadline.integrations.watched_loop import WatchedLoop
+from leadline.integrations.watched_loop import WatchedLoop, note_checkpoint
 
 
 class LeadlineCallback(TrainerCallback):  # type: ignore[misc] # transformers is not imported for types
@@ -32,9 +32,9 @@ class LeadlineCallback(TrainerCallback):  # type: ignore[misc] # transformers is
         return control
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        path = os.path.abspath(os.path.join(args.output_dir, f"checkpoint-{state.global_step}"))
+        path = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
         if os.path.isdir(path):
-            self._loop.note_checkpoint(path)
+            note_checkpoint(path)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._loop.end()

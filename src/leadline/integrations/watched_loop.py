@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 import psutil
@@ -55,11 +57,10 @@ class WatchedLoop:
         if session is not None and steps >= 0:
             session.guard.run(session.trainer.plan, steps)
 
-    def note_checkpoint(self, path: str) -> None:
-        """Tell where the trainer has saved its weights."""
+    def train_steps(self) -> int:
+        """Return the train steps that have ended."""
         session = api.current()
-        if session is not None:
-            session.guard.run(session.trainer.note_checkpoint, path)
+        return session.trainer.steps() if session is not None else 0
 
     def end(self) -> None:
         """Tell that the loop has ended; what the script does after it is still captured."""
@@ -71,6 +72,35 @@ class WatchedLoop:
         self.should_stop = True
         if end is not None:
             end()
+
+
+def note_checkpoint(path: str) -> None:
+    """Tell where a trainer has saved its weights: a path, or the address of a remote one."""
+    session = api.current()
+    if session is not None:
+        session.guard.run(session.trainer.note_checkpoint, path if "://" in path else os.path.abspath(path))
+
+
+def noting_saves(save: Callable[..., Any], trained: Container[object], suffix: str = "") -> Callable[..., Any]:
+    """Return a method that saves a model and then tells where, if the model is one that is trained.
+
+    Args:
+        save: The method of the library; its first argument is the path.
+        trained: The models that a callback of ours has seen.
+        suffix: What the library appends to a path without one.
+    """
+    signature = inspect.signature(save)
+
+    @functools.wraps(save)
+    def saves(*args: Any, **kwargs: Any) -> Any:
+        result = save(*args, **kwargs)
+        model, path, *_ = signature.bind(*args, **kwargs).arguments.values()
+        if model in trained and isinstance(path, (str, os.PathLike)):
+            written = os.fspath(path)
+            note_checkpoint(written if os.path.exists(written) else written + suffix)
+        return result
+
+    return saves
 
 
 def begin_session(options: Mapping[str, Any]) -> Session | None:

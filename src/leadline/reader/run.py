@@ -24,6 +24,7 @@ from leadline.records.names import JOB_ENDED, MODES
 from leadline.records.totals import trainings
 from leadline.remote import mirror
 from leadline.store import layout
+from leadline.store.live_display import display_live
 from leadline.store.run_html import verdict_html
 from leadline.store.run_state import damage_of_trial, damaged_documents, read_workers
 from leadline.trials.cache import imported_run
@@ -97,6 +98,9 @@ class Run(TableQueries, ProfileQueries):
 
     def _repr_html_(self) -> str:
         return verdict_html(self.path)
+
+    def _ipython_display_(self) -> None:
+        display_live(self.path, repr(self))
 
     @property
     def name(self) -> str:

@@ -129,7 +129,7 @@ def accelerate(folder, is_called):
 
     trackers = ["tensorboard", LeadlineTracker()] if is_called else ["tensorboard"]
     accelerator = Accelerator(cpu=True, log_with=trackers, project_dir=folder)
-    accelerator.init_trackers("tests", config={"lr": 0.01, "width": 8})
+    accelerator.init_trackers("tests", config={"lr": 0.01, "width": 8, "max_train_steps": STEPS})
     model = torch.nn.Linear(8, 1)
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     loader = torch.utils.data.DataLoader(examples(), 4)
@@ -148,6 +148,7 @@ def stable_baselines3(folder, is_called):
     import gymnasium
     import numpy as np
     from stable_baselines3 import DQN
+    from stable_baselines3.common.callbacks import CheckpointCallback
 
     from leadline.integrations.stable_baselines3 import LeadlineCallback
 
@@ -168,8 +169,9 @@ def stable_baselines3(folder, is_called):
 
     settings = {"learning_starts": 4, "train_freq": 1, "batch_size": 4, "buffer_size": 100, "seed": 0}
     model = DQN("MlpPolicy", Walk(), **settings, device="cpu", policy_kwargs={"net_arch": [8]})
-    model.learn(STEPS + 4, callback=LeadlineCallback() if is_called else None, log_interval=1)
-    model.save(os.path.join(folder, "model.zip"))
+    callbacks = [CheckpointCallback(8, folder), *([LeadlineCallback()] if is_called else [])]
+    model.learn(STEPS + 4, callback=callbacks, log_interval=1)
+    model.save(os.path.join(folder, "model"))
     return digest(model.q_net), model._n_updates
 
 
@@ -184,7 +186,8 @@ def keras(folder, is_called):
     x = np.random.default_rng(0).normal(size=(80, 8)).astype(np.float32)
     model = keras.Sequential([keras.layers.Input((8,)), keras.layers.Dense(1)])
     model.compile(keras.optimizers.SGD(0.01), "mse")
-    callbacks = [LeadlineCallback()] if is_called else []
+    saving = keras.callbacks.ModelCheckpoint(os.path.join(folder, "epoch{epoch}.weights.h5"), save_weights_only=True)
+    callbacks = [saving, *([LeadlineCallback()] if is_called else [])]
     model.fit(x, x.sum(1, keepdims=True), batch_size=8, epochs=2, verbose=0, callbacks=callbacks)
     data = b"".join(np.asarray(weight).tobytes() for weight in model.get_weights())
     return hashlib.sha256(data).hexdigest(), int(model.optimizer.iterations)
@@ -193,6 +196,7 @@ def keras(folder, is_called):
 FUNCTIONS = (transformers, peft, trl, lightning, accelerate, stable_baselines3)
 KINDS = {function.__name__: function for function in FUNCTIONS}
 KINDS |= dict.fromkeys(("keras", "keras_on_torch", "keras_on_jax"), keras)
+SAVED = ("checkpoint-*", "epoch*", "*.zip")
 HOWS = {"peft": ("bare", "stopped"), "trl": ("bare", "stopped"), "accelerate": ("bare", "captured", "called")}
 
 
@@ -211,7 +215,7 @@ def train(kind, how):
     with tempfile.TemporaryDirectory() as folder, watched(f"{kind}-{how}", how):
         told = KINDS[kind](folder, how in ("called", "stopped"))
         if how == "called":
-            print(f"saved {kind}", *sorted(glob.glob(f"{folder}/checkpoint-*") + glob.glob(f"{folder}/epoch*")))
+            print(f"saved {kind}", *sorted(path for name in SAVED for path in glob.glob(f"{folder}/{name}")))
     return told
 
 

@@ -106,6 +106,15 @@ def test_a_thread_that_waits_for_a_processor_is_computing(tmp_path) -> None:
     assert (unknown.bottleneck.kind, unknown.overload, unknown.to_dict()["overload"]) == ("host", None, None)
 
 
+def test_an_overloaded_machine_leaves_undecided_whether_the_training_waits_for_its_data(tmp_path) -> None:
+    cpu, delayed = {"data": 5.0, "forward": 10.0}, {"data": 45.0, "forward": 40.0}
+    steps = training([{"data": 100.0, "forward": 50.0}] * 30, cpu_ms=cpu, delayed_ms=delayed)
+    breakdown = breakdown_of(tmp_path, steps)
+    assert breakdown.bottleneck is None
+    message = breakdown.to_dict()["overload"]["message"]
+    assert message.endswith("timings are not reliable, and whether the training waits for its data is undecided")
+
+
 @pytest.mark.parametrize("delay_ms", [0.0, 10.0, 45.0, 100.0])
 @pytest.mark.parametrize(
     ("quiet", "kind", "phase"),

@@ -39,9 +39,9 @@ def test_usage_draws_each_device_in_its_unit_and_natural_order(made: Made) -> No
     fig = usage.usage(made.digest.system("gpu", "memory_used_bytes", node="algo-1"))
     drawn = lines(fig)
     assert list(drawn) == ["GPU 0", "GPU 1"]
-    assert (fig.layout.title.text, fig.layout.yaxis.ticksuffix) == ("GPU memory", " GiB")
+    assert (fig.layout.title.text, fig.layout.yaxis.ticksuffix) == ("GPU memory", " GB")
     table = made.digest.system("gpu", "memory_used_bytes", "gpu0", "algo-1")
-    assert drawn["GPU 0"].y == pytest.approx(table["mean"].to_numpy() / 2**30, rel=1e-6)
+    assert drawn["GPU 0"].y == pytest.approx(table["mean"].to_numpy() / 1e9, rel=1e-6)
     assert drawn["GPU 0"].x.tolist() == [each // 1_000_000 for each in table["time_ns"].to_pylist()]
 
 
@@ -283,8 +283,8 @@ def test_a_box_shows_percentiles_in_its_unit(made: Made) -> None:
     found = distributions(made.digest.system("gpu", "memory_used_bytes", node="algo-1"))
     (box,) = usage.boxes(found).data
     assert list(box.x) == ["GPU 0", "GPU 1"]
-    assert box.median == pytest.approx([each.p50 / 2**30 for each in found], rel=1e-6)
-    assert box.lowerfence == pytest.approx([each.p5 / 2**30 for each in found], rel=1e-6)
+    assert box.median == pytest.approx([each.p50 / 1e9 for each in found], rel=1e-6)
+    assert box.lowerfence == pytest.approx([each.p5 / 1e9 for each in found], rel=1e-6)
 
 
 def test_operators_are_drawn_by_device_longest_first() -> None:

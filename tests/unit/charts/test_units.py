@@ -10,11 +10,11 @@ from leadline.charts.units import duration_unit, metric_label, unit_of
 @pytest.mark.parametrize(
     ("metric", "largest", "name", "fig"),
     [
-        ("used_bytes", 3 * 2**30, "GiB", 3.0),
-        ("used_bytes", 1023, "B", 1023),
-        ("used_bytes", 1024, "KiB", 1.0),
-        ("rss_bytes", 2**50, "TiB", 1024.0),
-        ("received_bytes_per_second", 5 * 2**20, "MiB/s", 5.0),
+        ("used_bytes", 3e9, "GB", 3.0),
+        ("used_bytes", 999, "B", 999),
+        ("used_bytes", 1000, "kB", 1.0),
+        ("rss_bytes", 1e15, "TB", 1000.0),
+        ("received_bytes_per_second", 5e6, "MB/s", 5.0),
         ("utilization_percent", 50, "%", 50),
         ("temperature_celsius", 60, "°C", 60),
         ("power_watts", 400, "W", 400),

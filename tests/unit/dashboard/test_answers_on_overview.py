@@ -152,7 +152,7 @@ def test_job_phases_add_up() -> None:
 
 
 def test_usage_has_units_and_natural_order() -> None:
-    values = {"min": 0.0, "p50": 2.0**29, "p90": 2.0**30, "p95": 2.0**30, "p99": 2.0**30, "max": 2.0**30}
+    values = {"min": 0.0, "p50": 5e8, "p90": 1e9, "p95": 1e9, "p99": 1e9, "max": 1e9}
     rows = [
         {"node": "n", "kind": "process", "device": "job", "metric": "rss_bytes", "samples": 3, **values},
         *(
@@ -170,7 +170,7 @@ def test_usage_has_units_and_natural_order() -> None:
     ]
     found = usage_rows(rows)
     assert [each.metric for each in found] == ["CPU", "GPU 2", "GPU 10", "job memory (RSS)"]
-    assert (found[-1].unit, found[-1].values) == ("GiB", (0.0, 0.5, 1.0, 1.0, 1.0, 1.0))
+    assert (found[-1].unit, found[-1].values) == ("GB", (0.0, 0.5, 1.0, 1.0, 1.0, 1.0))
     assert {row.total_bytes for row in found} == {None}
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 from timelines import merge_by_time, training
@@ -40,6 +42,10 @@ def test_the_straggler_is_named_with_its_slow_phase(tmp_path: Path, open_dashboa
     for name in ("rank_step_times", "rank_times"):
         said = client.get(f"/runs/first/charts/{name}.json").json()["layout"]["annotations"]
         assert any("rank 2 is slowest" in each["text"] for each in said)
+    (own,) = client.get("/runs/first/charts/rank_step_times.json").json()["data"]
+    seconds = np.frombuffer(base64.b64decode(own["y"]["bdata"]), own["y"]["dtype"])
+    assert seconds == pytest.approx([0.045, 0.045, 0.095, 0.045], rel=0.01)  # all steps take 0.1 s
+    assert "+50" in page
     durations = client.get("/runs/first/charts/rank_durations.json").json()["data"]
     assert len(durations) == 4
     replicas = client.get("/runs/first/charts/replicas.json?tensor=loss&statistic=value").json()["data"]
@@ -67,7 +73,7 @@ def test_no_worker_shows_a_message(tmp_path: Path, open_dashboard: Open) -> None
 
 
 def test_the_straggler_is_first_although_all_ranks_take_the_same_time_for_a_step(run: Run) -> None:
-    waiting, slow = ({"step": 24.0, "host": host, "collective": 22.0 - host} for host in (0.1, 20.1))
+    waiting, slow = ({"step": 24.0, "own": 2.0 + host, "host": host} for host in (0.1, 20.1))
     ranks = Ranks({0: waiting, 1: slow, 2: waiting}, 10, SlowRank(1, "rank1-1", 11.0, 20.0, "host"))
     page = rank_page(run, ranks, order="slowest", page=1)
     assert [row.rank for row in page.rows] == [1, 0, 2]
@@ -76,7 +82,11 @@ def test_the_straggler_is_first_although_all_ranks_take_the_same_time_for_a_step
 
 
 def ranks_of(count: int) -> Ranks:
-    return Ranks({rank: {"step": 100.0 + rank, "data": 1.0, "forward": 0.0} for rank in range(count)}, 10, None)
+    return Ranks(
+        {rank: {"step": 100.0 + rank, "own": 100.0 + rank, "data": 1.0, "forward": 0.0} for rank in range(count)},
+        10,
+        None,
+    )
 
 
 def charted(ranks: Ranks) -> dict[int, dict[str, float]]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leadline.integrations import watched_loop
-from leadline.integrations.watched_loop import WatchedLoop, begin_session
+from leadline.integrations.watched_loop import WatchedLoop, begin_session, note_checkpoint
 from leadline.training.session import api
 
 
@@ -37,7 +37,7 @@ def test_nothing_is_begun_where_leadline_is_disabled(
     monkeypatch.setenv("LEADLINE_DISABLED", "1")
     loop = WatchedLoop("some_trainer", {})
     loop.begin(100)
-    loop.note_checkpoint("/out")
+    note_checkpoint("/out")
     loop.end()
     assert (begun, loop.should_stop) == ([], False)
 

@@ -93,14 +93,13 @@ def rank_page(run: Run, ranks: Ranks, *, order: str, page: int) -> RankPage:
     pages = max(1, -(-len(ordered_ranks) // PAGE_ROWS))
     page = min(max(page, 1), pages)
     documents = documents_by_rank(run)
-    median_ms = sorted(map(ranks.own_ms, ranks.by_rank))[(len(ranks.by_rank) - 1) // 2]
     straggler = ranks.straggler.rank if ranks.straggler else None
     rows = tuple(
         RankRow(
             rank,
             *documents.get(rank, ("", "")),
             times["step"],
-            ranks.own_ms(rank) - median_ms,
+            ranks.behind_ms(rank),
             tuple(times.get(part, 0.0) for part in parts),
             rank == straggler,
         )

@@ -2,6 +2,8 @@
 import { extentOf } from "./axes.js";
 import { applyTheme, describeFigure } from "./chart_style.js";
 import { flagList, titleBar } from "./chart_frame.js";
+import { isSmoothable, smoothed } from "./smoothing.js";
+import { overTime } from "./step_times.js";
 import { localize } from "./times.js";
 
 const CONFIG = {
@@ -24,6 +26,8 @@ export class Chart {
   #drawnAt = 0;
   #loadMs = 0;
   #scale = null; // scale that the viewer chose: "log" or "linear"; null: automatic
+  #smoothing = 0; // weight of earlier values, that the viewer chose
+  #along = "step"; // what lies along x: "step", or a time that the viewer chose
   #pendingRelayouts = 0; // relayouts of our own that Plotly has not reported yet
 
   constructor(element, axis) {
@@ -126,27 +130,40 @@ export class Chart {
     layout.margin = { ...layout.margin, t: layout.annotations?.some((note) => note.yref === "paper" && note.y === 1) ? 26 : 10 };
     delete layout.title;
     applyTheme(layout);
-    if (this.axis) this.#applyAxis(layout);
+    const traces = smoothed(figure.data, this.#smoothing);
+    if (this.#isOverTime) overTime(traces, layout, this.#along);
+    else if (this.axis) this.#applyAxis(layout);
     if (this.element.dataset.left) align(layout, Number(this.element.dataset.left));
     const isNew = !this.plot;
     if (isNew) this.#makePlot();
     this.element.style.minHeight = `${layout.height}px`;
     this.#frame();
-    await Plotly.react(this.plot, figure.data, layout, CONFIG);
+    await Plotly.react(this.plot, traces, layout, CONFIG);
     if (isNew) this.#connectPlot();
     this.#dispatchDrawn();
   }
 
-  // The title, with the choice of the scale, above the plot, and the list of flags below it.
+  // The title, with the choices of scale and smoothing, above the plot, and the list of flags below it.
   #frame() {
     const { title, meta } = this.#figure.layout;
-    const name = unescapeHtml(title?.text ?? "");
-    for (const part of this.element.querySelectorAll(":scope > .chart-head, :scope > .flags")) part.remove();
-    this.plot.before(titleBar(name, meta?.scale, (scale) => {
-      this.#scale = scale;
-      this.reload();
-    }));
+    const isSliding = document.activeElement?.matches(".smoothing input") && this.element.contains(document.activeElement);
+    for (const part of this.element.querySelectorAll(`:scope > ${isSliding ? "" : ".chart-head, :scope > "}.flags`)) part.remove();
+    if (!isSliding) {
+      this.plot.before(titleBar(unescapeHtml(title?.text ?? ""), {
+        scale: meta?.scale,
+        onScale: (scale) => { this.#scale = scale; this.reload(); },
+        smoothing: isSmoothable(this.#figure) ? this.#smoothing : undefined,
+        onSmoothing: (weight) => { this.#smoothing = weight; this.repaint(); },
+        along: meta?.moments && this.#along,
+        onAlong: (along) => { this.#along = along; this.repaint(); },
+      }));
+    }
     if (meta?.flags && this.element.dataset.flags !== "none") this.plot.after(flagList(meta.flags.map(({ text }) => unescapeHtml(text)), meta.more_flags));
+  }
+
+  // Over time, a chart leaves the axis that it shares with the others, but not the range of steps that it shows.
+  get #isOverTime() {
+    return this.#along !== "step" && !!this.#figure?.layout.meta?.moments;
   }
 
   // Charts on a shared axis pan and zoom horizontally only.
@@ -176,7 +193,7 @@ export class Chart {
 
   #onRelayout(change) {
     const key = Object.keys(change).find((key) => /^xaxis\d*\.range(\[0\])?$/.test(key));
-    if (!key || this.#pendingRelayouts) return;
+    if (!key || this.#pendingRelayouts || this.#isOverTime) return;
     const name = key.split(".")[0];
     const range = change[`${name}.range`] ?? [change[`${name}.range[0]`], change[`${name}.range[1]`]];
     this.axis.set(this.axis.fromPlot(range));
@@ -189,7 +206,7 @@ export class Chart {
   }
 
   #applyRange() {
-    if (!this.plot?._fullLayout || !this.axis.visible || !this.#figure) return;
+    if (!this.plot?._fullLayout || !this.axis.visible || !this.#figure || this.#isOverTime) return;
     const range = this.axis.toPlot(this.axis.visible);
     const change = {};
     for (const key of this.axis.keys(this.#figure.layout)) {

@@ -34,6 +34,10 @@ class TrainerFacts:
         """Note how many train steps the trainer will make from now on."""
         self.planned_steps = self._clock.train_step + steps
 
+    def steps(self) -> int:
+        """Return the train steps that have ended."""
+        return self._clock.train_step
+
     def note_checkpoint(self, path: str) -> None:
         """Note a checkpoint of the weights as they are after the latest train step."""
         saved = SavedCheckpoint(self._clock.train_step - 1, path)

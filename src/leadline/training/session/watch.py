@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class WatchedRun(str):
-    """The directory of the run: a path that a notebook displays as the current verdict."""
+    """The directory of the run: a path that a notebook displays as the verdict, live while it trains."""
 
     __slots__ = ()
 
@@ -27,6 +27,11 @@ class WatchedRun(str):
         from leadline.store.run_html import verdict_html
 
         return verdict_html(str(self))
+
+    def _ipython_display_(self) -> None:
+        from leadline.store.live_display import display_live
+
+        display_live(str(self), repr(self))
 
 
 def watch(

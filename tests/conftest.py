@@ -15,9 +15,10 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 from units import expected_seconds, unit_of
 
-# What the person trusts who runs the tests is no business of the tests.
+# What the person who runs the tests trusts, or has in the cache, is no business of the tests.
 _state = tempfile.TemporaryDirectory(prefix="leadline-state-")
 os.environ["XDG_STATE_HOME"] = _state.name
+os.environ["LEADLINE_CACHE"] = os.path.join(_state.name, "cache")
 
 if os.environ.get("CI"):
     settings.register_profile("the same all day", derandomize=False, deadline=None, print_blob=True)

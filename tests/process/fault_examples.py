@@ -64,7 +64,7 @@ def _read(rule: str, docstring: str) -> Example:
         tuple(_options(command) for command in commands),
         int(finding["step"]),
         finding["message"],
-        tuple(re.findall(r"[^\s,]+", names)[1:]),
+        tuple(name for name in names.removeprefix("names").strip().split(", ") if name),
     )
 
 

@@ -30,6 +30,7 @@ MXNET = str(Path(__file__).parents[2] / ".venvs" / "mxnet" / "bin" / "python")
 needs_mxnet = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="MXNet needs Python 3.11")
 ON_JAX, ON_TENSORFLOW = client.SETTINGS["jax"], client.SETTINGS["tensorflow,keras"]
 """Variables of trainings with these frameworks, with which they are forked and compile quickly."""
+_CACHE = "LEADLINE_CACHE"
 PATIENCE = 300.0
 """Timeout in seconds of a launched process; generous, because the machine may be busy."""
 
@@ -61,8 +62,8 @@ class Ended:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Return the current environment without the variables of Leadline; a run of a minute renders no report."""
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("LEADLINE")}
+    """Return the current environment with Leadline's cache, but no other variable of it; reports are not rendered."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("LEADLINE") or key == _CACHE}
     return clean | {"OMP_NUM_THREADS": "1", "LEADLINE_REPORT": "0"} | changes
 
 

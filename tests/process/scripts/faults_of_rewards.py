@@ -15,7 +15,7 @@ def dead_groups(*, healthy: bool) -> None:
     leadline run faults.py dead_groups
     step 19  dead_groups: frac_reward_zero_std is 1 on average over the last 20 values: groups with equal rewards teach
         nothing, and the reward does not rise (reward 0 → 0)
-    names frac_reward_zero_std reward
+    names frac_reward_zero_std, reward
     """
     policy = classifier()
     optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
@@ -36,7 +36,7 @@ def entropy_collapse(*, healthy: bool) -> None:
 
     leadline run faults.py entropy_collapse
     step 46  entropy_collapse: entropy fell from 1.33 to 0.0661, and the reward does not rise (reward 0.5 → 0.5)
-    names entropy reward
+    names entropy, reward
     """
     policy = classifier()
     optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
@@ -152,7 +152,7 @@ def rising_entropy(*, healthy: bool) -> None:
 
     leadline run faults.py rising_entropy
     step 139  rising_entropy: entropy rose from 0.252 to 0.54, and the reward does not rise (reward 0.828 → 0.758)
-    names entropy reward
+    names entropy, reward
     """
     policy = classifier()
     optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)

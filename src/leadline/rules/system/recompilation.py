@@ -24,9 +24,9 @@ from leadline.rules.messages import and_more, fired
 
 _EVERY: Final = 10
 _ADVICE: Final = Advice(
-    "torch.compile(dynamic=True) or sizes from a few steps of padding where sizes differ, and a tensor in place of a "
-    "number that changes at each step; usually batches are padded to their longest sample, or a counter of the module "
-    "is read in forward"
+    "compiling for sizes that vary (dynamic=True), or padding to one of a few sizes, where sizes differ, and a tensor "
+    "in place of a number that changes at each step; usually batches are padded to their longest sample, or a counter "
+    "of the module is read in forward"
 )
 
 

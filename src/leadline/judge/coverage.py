@@ -72,13 +72,21 @@ class Coverage:
 
     def why_missing(self, collection: str) -> str:
         """Return in words what is missing of a collection: all of it, or the statistics that the rule needs."""
-        tensors = (tensor for layout in self._present.values() for tensor in layout.tensors)
-        if not any(collection in tensor.collections for tensor in tensors):
-            hint = "; not every framework has them" if collection == CHECKS else ""
+        hint = "; not every framework has them" if collection == CHECKS else ""
+        captured = {
+            statistic
+            for layout in self._present.values()
+            for index, statistic in layout.columns
+            if collection in layout.tensors[index].collections
+        }
+        if not captured:
             return f"no {collection} were captured{hint}"
         needs = self._needs.get(collection, ())
         names = list(dict.fromkeys(statistic for need in needs for statistic in need.statistics))
-        return f"{collection} were captured, but without {listed(names)}"
+        missing = [name for name in names if name not in captured]
+        if not missing:
+            return f"none of the {collection} that are needed was captured{hint}"
+        return f"{collection} were captured, but without {listed(missing)}"
 
     def sampling(self) -> str:
         """Return how often the rarest collection was captured, after the first steps: ``sampled every 200 steps``.

@@ -126,6 +126,12 @@ def test_a_statistic_that_was_not_captured_does_not_count(tmp_path: Path) -> Non
     assert (found["verdict"], found["why"]) == ("undecided", "gradients were captured, but without p5 and p95")
 
 
+def test_other_tensors_of_a_collection_do_not_count(tmp_path: Path) -> None:
+    parts = [captured(0, {"a.weight": {"l2": 1.0}})]
+    found = state(tmp_path, parts, always(TensorNeed("weights", regex="^b", statistics=("l2",))))
+    assert (found["verdict"], found["why"]) == ("undecided", "none of the weights that are needed was captured")
+
+
 def test_it_takes_enough_observations_however_far_apart(tmp_path: Path) -> None:
     few = state(tmp_path, weights([0, 3]), always(least=5))
     assert (few["verdict"], few["why"]) == ("undecided", "2 of the 5 captures needed")

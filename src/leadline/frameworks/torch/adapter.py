@@ -143,7 +143,8 @@ class TorchAdapter:
         self._install(schedules)
         self._install(EvalModeWatch(guard, self._on_mode_change))
         self._install(self._registry)
-        self._install(KerasLosses(self._forward, loss_inputs, guard, callbacks.facts))
+        on_trained = self._module_names.add_trained
+        self._install(KerasLosses(self._forward, loss_inputs, guard, callbacks.facts, on_trained))
         self._install(DataLoaderHooks(timeline, hook_guard))
         for kind in (CheckpointHooks, CollectiveHooks):
             self._install(kind(timeline, guard))

@@ -1,9 +1,10 @@
-"""Losses of Keras on PyTorch: each is one loss call, whatever functions of PyTorch it calls."""
+"""Keras on PyTorch: each loss is one loss call, whatever functions of PyTorch it calls; fitted models are trained."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Final
 
@@ -38,10 +39,26 @@ class _Local(threading.local):
 
 
 class KerasLosses:
-    """Replaces ``keras.losses.Loss.__call__`` as soon as Keras is imported."""
+    """Replaces ``keras.losses.Loss.__call__`` as soon as Keras is imported.
 
-    def __init__(self, forward: ForwardHooks, inputs: LossInputs, guard: Guard, facts: Facts) -> None:
-        self._forward, self._inputs, self._guard = forward, inputs, guard
+    A model of which Keras computes a loss while gradients are enabled is a trained one: its passes in eval mode are
+    those of an evaluation.
+    """
+
+    def __init__(
+        self,
+        forward: ForwardHooks,
+        inputs: LossInputs,
+        guard: Guard,
+        facts: Facts,
+        on_trained: Callable[[Sequence[torch.nn.Module]], None],
+    ) -> None:
+        """
+        Args:
+            on_trained: Called with models that Keras trains, once each.
+        """
+        self._forward, self._inputs, self._guard, self._on_trained = forward, inputs, guard, on_trained
+        self._trained: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._facts, self._accuracy = facts.of("facts about loss calls are"), facts.of("accuracies are")
         self._local = _Local()
         self._patches = Patches()
@@ -65,16 +82,23 @@ class KerasLosses:
         self._patches.restore()
 
     def _make_compute_loss(self, original: Original) -> Original:
-        local = self._local
+        local, trained, guard, add = self._local, self._trained, self._guard, self._add_trained
 
         def compute_loss(model: Any, *args: Any, **kwargs: Any) -> Any:
             local.model = model
+            if torch.is_grad_enabled() and model not in trained:
+                guard.run(add, model)
             try:
                 return original(model, *args, **kwargs)
             finally:
                 local.model = None
 
         return compute_loss
+
+    def _add_trained(self, model: Any) -> None:
+        self._trained.add(model)
+        if model.training:
+            self._on_trained([model])
 
     def _make_call(self, original: Original) -> Original:
         forward, guard = self._forward, self._guard

@@ -121,7 +121,7 @@ class TestKeras(AdapterContract):
     python = TENSORFLOW
     training = HERE / "trainings" / "trained_by_keras.py"
     framework = "keras "
-    steps: ClassVar[dict[str, int]] = {"train": 6}
+    steps: ClassVar[dict[str, int]] = {"train": 6, "eval": 2}
     members: ClassVar[dict[str, str]] = {
         "network/dense/kernel": "weights",
         "gradient/network/dense/kernel": "gradients",

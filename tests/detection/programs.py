@@ -122,11 +122,16 @@ def run(
     """
     interpreter = KERAS_PYTHON if backend else python
     with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(processes) as threads:
-        parts = [part for at in range(processes) if (part := programs[at::processes])]
+        parts = [sorted(part, key=_compiles) for at in range(processes) if (part := programs[at::processes])]
         place = folder or Path(temporary)
         told = list(threads.map(lambda part: run_in_a_process(part, place, backend, interpreter), parts))
     results = {line["name"]: _result(line) for part in told for line in part}
     return {program.name: results[program.name] for program in programs}
+
+
+def _compiles(program: Program) -> bool:
+    """Return whether a program compiles its model: after that no modules are observed in its process."""
+    return "torch.compile" in program.source
 
 
 def _result(line: dict[str, Any]) -> Result:

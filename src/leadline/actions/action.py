@@ -26,6 +26,8 @@ class TrainingProgress:
     """The recent duration of a step; 0: unknown."""
     train_step: int = -1
     """The last train step that is known to be complete; -1 before the first."""
+    is_average: bool = False
+    """Whether the duration is that of all steps on average, of which the first take longest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ _MARGIN_STEPS: Final = 2
 MARGIN_SECONDS: Final = 0.5
 STORE_MARGIN_SECONDS: Final = 15.0
 """Where workers learn of a request through an object store, and their progress is known through it."""
+_FASTER: Final = 4.0
+"""So many times as fast as on average may the latest steps of a worker be."""
 _MAX_AGE_SECONDS: Final = 5.0
 """What is known of a running worker is not older; a greater difference is that of the clocks of two machines."""
 
@@ -96,5 +98,8 @@ def stop_step(
 def _expected(worker: TrainingProgress, now_ns: int, margin_seconds: float) -> int:
     if worker.seconds_per_step <= 0:
         return worker.step + _MARGIN_STEPS
-    ahead = min(max(0.0, (now_ns - worker.time_ns) / 1e9), _MAX_AGE_SECONDS) + margin_seconds
+    age = min(max(0.0, (now_ns - worker.time_ns) / 1e9), _MAX_AGE_SECONDS)
+    ahead = age + margin_seconds
+    if worker.is_average:
+        ahead = max(ahead, _FASTER * (age + MARGIN_SECONDS))
     return worker.step + max(_MARGIN_STEPS, math.ceil(ahead / worker.seconds_per_step) + 1)

@@ -78,7 +78,9 @@ def common_step(run: str, grace_seconds: float) -> int | None:
     documents = read_workers(run)
     gone = finished_workers(run, documents)
     running = [
-        TrainingProgress(name, one.step, one.time_ns, one.loop_ns / 1e9 / max(1, one.step + 1), one.train_step)
+        TrainingProgress(
+            name, one.step, one.time_ns, one.loop_ns / 1e9 / max(1, one.step + 1), one.train_step, is_average=True
+        )
         for name, one in documents.items()
         if one.state == "running" and name not in gone
     ]

@@ -141,8 +141,12 @@ class WorkerProgress:
     def _of(self, worker: str, document: WorkerDocument) -> TrainingProgress:
         points = self._points.get(worker) or deque([(-1, 0)])
         (first, first_ns), (last, last_ns) = points[0], points[-1]
-        seconds = (last_ns - first_ns) / 1e9 / (last - first) if last > first else 0.0
+        is_average = last <= first  # all that is known was read at once, as where a judge begins beside a training
+        if is_average:
+            seconds = document.loop_ns / 1e9 / max(1, document.step + 1)
+        else:
+            seconds = (last_ns - first_ns) / 1e9 / (last - first)
         reported = (document.step, document.time_ns)
         step, time_ns = max((last, last_ns), reported)
         train_step = document.train_step + step - document.step
-        return TrainingProgress(worker, step, time_ns, max(0.0, seconds), train_step)
+        return TrainingProgress(worker, step, time_ns, max(0.0, seconds), train_step, is_average)

@@ -39,6 +39,7 @@ def test_one_worker_stops_at_its_next_boundary() -> None:
         ([progress(9, 0.0), progress(4, 0.0)], 0, 11),
         ([progress(100, 0.01), progress(90, 0.01)], 0, 151),
         ([progress(100, 0.1), progress(90, 0.1)], 1 * SECOND_NS, 116),
+        ([replace(progress(100, 0.1), is_average=True), progress(90, 0.1)], 0, 121),  # the latest ones may be faster
     ],
 )
 def test_several_workers_all_stop_at_the_same_step(others: list[TrainingProgress], now_ns: int, step: int) -> None:

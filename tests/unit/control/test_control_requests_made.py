@@ -221,7 +221,7 @@ def test_several_workers_stop_at_one_step_that_none_has_reached(tmp_path: Path) 
     worker("rank1-2", 90, 0.01, age_seconds=600.0)
     step = common_step(writer.path, 30.0)
     assert step is not None
-    assert step < 99 + 1000, "the clock of its node is ten minutes late"
+    assert step < 99 + 4000, "the clock of its node is ten minutes late"
     assert common_step(writer.path, 0.1) is None, "they could not stop within the grace period"
     Path(writer.path, layout.OTHERS).write_text('["workers/rank1-2"]')
     worker("rank1-2", 90, 0.01)

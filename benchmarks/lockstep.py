@@ -25,7 +25,7 @@ from pathlib import Path
 import harness
 from harness import Limit, Row
 
-STEPS = {"3 modules": 6000, "101 layers": 2400, "transformer": 120, "keras": 600}
+STEPS = {"3 modules": 6000, "101 layers": 2400, "transformer": 48, "keras": 600}
 _SCRIPT = Path(__file__).with_name("lockstep_training.py")
 _LIMIT = Limit(35.0)
 

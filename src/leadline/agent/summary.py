@@ -12,7 +12,16 @@ from typing import Final
 from leadline.agent.terminal import PREFIX
 from leadline.records import describe
 from leadline.records.documents import LoggedAction, RuleSummary, SummarizedRule, TimeSummary, WorkerDocument
-from leadline.records.formatting import counted, duration, number, phase_label, share, short_path, signal_name
+from leadline.records.formatting import (
+    counted,
+    duration,
+    first_words,
+    number,
+    phase_label,
+    share,
+    short_path,
+    signal_name,
+)
 from leadline.records.outcome import Problem, RunOutcome
 from leadline.records.totals import (
     compile_seconds,
@@ -248,7 +257,7 @@ def _first_lines(start: str, text: str, width: int, most: int) -> list[str]:
     lines = _wrap(start, text, width)
     if len(lines) <= most:
         return lines
-    return [*lines[: most - 1], lines[most - 1][: max(len(start) + 1, width - 2)] + " …"]
+    return [*lines[: most - 1], first_words(lines[most - 1], max(len(start) + 1, width - 2)) + " …"]
 
 
 def _wrap(start: str, text: str, width: int) -> list[str]:

@@ -193,3 +193,11 @@ def iso(time_ns: int | None) -> str | None:
         return None
     moment = datetime.fromtimestamp(time_ns / 1e9, tz=UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def first_words(text: str, most: int) -> str:
+    """Return the words of a text that are within so many characters; of a longer word its beginning."""
+    if len(text) <= most:
+        return text
+    head = text[: most + 1].rpartition(" ")[0].rstrip()
+    return head if head.strip() else text[:most]

@@ -16,7 +16,7 @@ from leadline.records.documents import (
     TimeSummary,
     WorkerDocument,
 )
-from leadline.records.formatting import counted, number, signal_name
+from leadline.records.formatting import counted, first_words, number, signal_name
 from leadline.records.names import JOB_ENDED, OVERHEAD, SEVERITIES
 from leadline.records.outcome_document import OutcomeDocument, RankedProblem, RankedRule
 from leadline.records.rule_counts import RuleCounts, count_rules
@@ -393,4 +393,4 @@ def _first_attempt(suggestion: str) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS].rstrip()} …"
+    return text if len(text) <= _MAX_CHARACTERS else f"{first_words(text, _MAX_CHARACTERS)} …"

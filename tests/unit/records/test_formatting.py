@@ -9,6 +9,7 @@ import pytest
 from leadline.records.formatting import (
     counted,
     duration,
+    first_words,
     latency,
     listed,
     model,
@@ -151,3 +152,17 @@ def test_a_model_is_shown_with_its_parameter_tensors_if_it_has_any() -> None:
 def test_control_characters_are_not_printed(text: str, shown: str) -> None:
     assert printable(text) == shown
     assert printable("line\n\x1b", keep="\n") == "line\n?"
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "shown"),
+    [
+        ("a ten-thousandth of it", 22, "a ten-thousandth of it"),
+        ("a ten-thousandth of it", 19, "a ten-thousandth of"),
+        ("a ten-thousandth of it", 18, "a ten-thousandth"),
+        ("thousandth", 4, "thou"),
+        ("   thousandth", 5, "   th"),
+    ],
+)
+def test_a_text_is_cut_between_words(text: str, most: int, shown: str) -> None:
+    assert first_words(text, most) == shown

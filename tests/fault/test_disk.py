@@ -112,7 +112,7 @@ def test_a_deleted_run_does_not_affect_the_training(deleted: Ended, unwatched: E
 
 def test_a_deleted_run_stays_deleted_and_is_reported(deleted: Ended) -> None:
     assert list(deleted.root.rglob("*")) == []
-    assert any("captured data is lost" in line for line in deleted.said)
+    assert any("the run directory was removed: nothing of this run is left" in line for line in deleted.said)
 
 
 def test_a_directory_that_cannot_be_written_is_refused_before_the_training(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -19,19 +20,21 @@ SCRIPT = script("checked.py")
 
 def check(folder: Path, kind: str, *options: str, status: int | None = None) -> dict[str, Any]:
     """Check a training; return the report, and what the command wrote to standard error as ``err``."""
-    (folder / "tmp").mkdir(exist_ok=True)
-    done = subprocess.run(
-        [*LEADLINE, "check", "--json", *options, SCRIPT, kind],
-        cwd=folder,
-        env=environment(TMPDIR=str(folder / "tmp")),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
-    assert status in (None, done.returncode), (done.stdout, done.stderr)
-    assert list((folder / "tmp").glob("leadline*")) == []
+    with (
+        tempfile.TemporaryDirectory() as temporary
+    ):  # short: the path of a socket of a loader's workers has 107 characters
+        done = subprocess.run(
+            [*LEADLINE, "check", "--json", *options, SCRIPT, kind],
+            cwd=folder,
+            env=environment(TMPDIR=temporary),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        assert status in (None, done.returncode), (done.stdout, done.stderr)
+        assert list(Path(temporary).glob("leadline*")) == []
     assert (folder / "leadline-runs").exists() == ("--keep" in options)
     assert left_processes(kind, folder) == []
     return {**json.loads(done.stdout), "err": done.stderr}

@@ -22,7 +22,7 @@ OTHERS = (
     "traced",
     "recurrent",
 )
-MOST = 64 << 20
+MOST = 192 << 20
 PASSES = int(os.environ.get("LEADLINE_PASSES", "60"))
 """Of a step, 2,000 by the variable: what grows does so from the first pass on, by 8 MB each."""
 

@@ -20,9 +20,8 @@ SCRIPT = script("checked.py")
 
 def check(folder: Path, kind: str, *options: str, status: int | None = None) -> dict[str, Any]:
     """Check a training; return the report, and what the command wrote to standard error as ``err``."""
-    with (
-        tempfile.TemporaryDirectory() as temporary
-    ):  # short: the path of a socket of a loader's workers has 107 characters
+    # short, since the path of a socket of a loader's workers has at most 107 characters
+    with tempfile.TemporaryDirectory() as temporary:
         done = subprocess.run(
             [*LEADLINE, "check", "--json", *options, SCRIPT, kind],
             cwd=folder,

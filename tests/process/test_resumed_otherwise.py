@@ -41,7 +41,7 @@ def test_what_is_not_restored_is_named(left_out: str, interrupted: Path, tmp_pat
     assert len(told.findings) == bool(NAMED[left_out])
     for part in ("resumed at step 60, and not as it was: ", *NAMED[left_out]):
         assert all(part in finding for finding in told.findings)
-    assert [remark for remark in told.remarks if "was that of step 0: the data began anew" in remark] == list(
+    assert [remark for remark in told.remarks if "was that of step 0: the data started over" in remark] == list(
         told.remarks
     )
     assert bool(told.remarks) is (left_out == "data")

@@ -1,7 +1,7 @@
 """A training with a checkpoint at every 20 steps that continues from the latest one.
 
 Arguments: the number of steps, and what it does not restore: ``nothing`` is left out, the ``optimizer``, the
-``schedule``, or the ``weights``, and ``data`` that begin anew.
+``schedule``, or the ``weights``, and ``data`` that start over.
 """
 
 import os

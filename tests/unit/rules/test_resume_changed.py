@@ -113,7 +113,7 @@ def test_what_schedules_batches_and_scalers_do_is_clear(changes: dict[str, Any])
 def test_data_that_begin_anew_are_remarked(batch: int, is_remarked: bool) -> None:
     last = judge(batch=batch)[-1]
     assert isinstance(last, Clear)
-    said = f"was that of step {batch:,}: the data began anew" in "".join(last.product.get("remarks", []))
+    said = f"was that of step {batch:,}: the data started over" in "".join(last.product.get("remarks", []))
     assert said is is_remarked
 
 

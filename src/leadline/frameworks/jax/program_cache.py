@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import platform
 import stat
 import tempfile
@@ -26,6 +27,11 @@ from leadline.store.cache import cache_folder
 _FOLDER: Final = "jax-programs"
 _MAX_BYTES: Final = 256 * 2**20
 """All files; those that were not used for longest are removed."""
+_UNUSABLE: Final = (
+    *(RuntimeError, ValueError, TypeError, AttributeError, LookupError, ImportError, EOFError),
+    pickle.PickleError,
+)
+"""What JAX raises where it cannot make or load an executable: errors of its runtime and of pickle."""
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -76,7 +82,7 @@ def _compiled(lowered: Any, device: Any) -> tuple[Callable[..., Any], int]:
     path = os.path.join(folder, _key(text, device))
     kept = _read(path)
     if kept is not None:
-        with suppress(Exception):  # of another version of something that the key does not tell: it is compiled
+        with suppress(*_UNUSABLE):  # damaged, or of another version of what the key does not tell: it is compiled
             loaded = serialize_executable.deserialize_and_load(
                 kept[8:], lowered.in_tree, lowered.out_tree, backend=device.client, execution_devices=[device]
             )
@@ -86,7 +92,7 @@ def _compiled(lowered: Any, device: Any) -> tuple[Callable[..., Any], int]:
     took_ns = time.perf_counter_ns() - began
     try:
         made, _, _ = serialize_executable.serialize(compiled)
-    except Exception:  # noqa: BLE001 - some backends cannot, each in its own way: nothing is kept
+    except _UNUSABLE:  # a backend that cannot: nothing is kept
         return compiled, 0
     _write(folder, path, took_ns.to_bytes(8, "little") + made)
     return compiled, 0

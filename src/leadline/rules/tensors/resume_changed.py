@@ -56,7 +56,7 @@ class _Worker:
     """The first batches by input and step."""
     resumed_step: int | None = None
     parts: list[str] = field(default_factory=list)
-    """What began anew, as text."""
+    """What was not restored, as text."""
     decided_step: int | None = None
     """The step since which the losses are known, too."""
     before: dict[str, list[float]] = field(default_factory=dict)
@@ -80,8 +80,8 @@ class ResumeChanged(Rule, frozen=True, kw_only=True):
         scale of a gradient scaler is its first one again and differs from the last by a factor of 4; or if the median
         of five losses is ``ratio`` times that of the five before, and above all of them. Names each of these. It
         remarks at the end that the first batch of the process was one of the first six of the run, sample by sample:
-        the data began anew, which is as it should be at the start of an epoch that is not shuffled. Does not apply to a
-        run that was not resumed.
+        the data started over, which is as it should be at the start of an epoch that is not shuffled. Does not apply to
+        a run that was not resumed.
     Not a number:
         Values that are NaN or infinite are left out.
     Blind spots:
@@ -220,5 +220,5 @@ def _continued(step: int, known: list[tuple[int, float]]) -> float:
 def _remark(step: int, earlier: int) -> str:
     return (
         f"the first batch of the process that was resumed at step {step:,} was that of step {earlier:,}: the data "
-        "began anew, which is as it should be only where an epoch begins there"
+        "started over, which is as it should be only where an epoch begins there"
     )

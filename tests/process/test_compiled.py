@@ -1,4 +1,4 @@
-"""Capture of a compiled training causes no recompilation and no additional graphs."""
+"""Capture of a compiled training causes no recompilation and no additional graphs, and sees whole models."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_compiled_model_and_optimizer_are_not_recompiled(tmp_path: Path, backe
 
 
 @pytest.mark.slow
-def test_with_the_standard_preset_all_counters_are_equal_and_no_activations_are_captured(tmp_path: Path) -> None:
+def test_with_the_standard_preset_all_counters_are_equal_and_models_are_seen_from_outside(tmp_path: Path) -> None:
     without = bare("compiled.py", "bare.json", "eager", "56", "model", folder=tmp_path)
     ended = watched((), script("compiled.py"), "watched.json", "eager", "56", "model", folder=tmp_path)
     assert (without.status, ended.status) == (0, 0), without.err + ended.err
@@ -59,9 +59,35 @@ def test_with_the_standard_preset_all_counters_are_equal_and_no_activations_are_
     assert expected["stats"]["unique_graphs"] == 2  # the second for batches of another size
     run = ended.run
     assert run.tensor("0.weight").steps() == [0, 1, 2, 3, 4, 5, 10, 20, 50]
-    assert run.tensor_names(collection="layers") == []
+    assert set(run.tensor_names(collection="layers")) == {"Sequential_input_0", "Sequential_output_0"}
     (document,) = run.worker_documents().values()
     assert any("torch.compile" in note for note in document.notes)
+
+
+@pytest.mark.slow
+def test_models_that_are_compiled_in_any_way_have_inputs_losses_and_evaluations(tmp_path: Path) -> None:
+    """Also a model that trains after them in the process, and is not compiled."""
+    without = bare("compiled_models.py", "bare.json", folder=tmp_path)
+    ended = watched((), script("compiled_models.py"), "watched.json", folder=tmp_path)
+    assert (without.status, ended.status) == (0, 0), without.err + ended.err
+    found, expected = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("watched", "bare"))
+    assert [kind["digest"] for kind in found] == [kind["digest"] for kind in expected]
+    with_compiled_optimizer = 3  # see check_optimizer
+    for index, (kind, other) in enumerate(zip(found, expected, strict=True)):
+        assert index == with_compiled_optimizer or kind["counters"] == other["counters"]
+    run = ended.run
+    assert [*losses(run).values()] == [loss for kind in expected for loss in kind["losses"]]
+    inputs = [mean for kind in expected for mean in kind["inputs"]]
+    seen = run.tensor("Net_input_0")
+    for step in (0, 1, 5, 10, 20):
+        assert seen.statistic("mean", step) == pytest.approx(inputs[step], abs=1e-6)
+    evaluated = [loss for kind in expected for loss in kind["evaluated"]]
+    loss = run.tensor("cross_entropy_output_0")
+    own = [8, 9]  # a loss that the model computes inside is not read in evaluation
+    assert loss.steps("eval") == [step for step in range(12) if step not in own]
+    for step in loss.steps("eval"):
+        assert loss.statistic("value", step, mode="eval") == pytest.approx(evaluated[step])
+    assert {"blocks.0_input_0", "blocks.1_output_0"} <= set(run.tensor_names(collection="layers"))
 
 
 def test_a_session_started_after_torch_compile_captures_no_activations(tmp_path: Path) -> None:

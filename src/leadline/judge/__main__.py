@@ -49,6 +49,8 @@ def main() -> int:
     except (LeadlineError, OSError) as error:
         sys.stderr.write(f"leadline: {printable(str(error))}\n")
         return 2
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # nothing is left to end early, and exit handlers must not raise
     return 0
 
 

@@ -23,10 +23,12 @@ from leadline.frameworks.torch.diagnose.memory import OutOfMemoryWatch, is_out_o
 from leadline.frameworks.torch.diagnose.schedules import Schedules
 from leadline.frameworks.torch.diagnose.starting_over import StartingOver
 from leadline.frameworks.torch.hooks.clipping import Clipping
-from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide_from_dynamo, hide_pending_functions
+from leadline.frameworks.torch.hooks.compiled_models import CompiledModels
+from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo, hide_pending_functions
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
 from leadline.frameworks.torch.hooks.keras_losses import KerasLosses
 from leadline.frameworks.torch.hooks.manual_steps import ManualSteps
+from leadline.frameworks.torch.hooks.model_hooks import ModelHooks
 from leadline.frameworks.torch.hooks.step_hooks import StepHooks
 from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.frameworks.torch.kernels.current_stream import CurrentStream
@@ -81,7 +83,9 @@ class TorchAdapter:
         self._installed: list[_Hooks] = []
         self._operators: OperatorRecording | None = None
         self._is_explicit_evaluation = False
-        self._is_compiling = has_compiled()
+        self._compiled = CompiledModels()
+        self._watched: Sequence[CaptureItem] | None = None
+        """What the current step captures of forward passes; None: nothing."""
 
     def version(self) -> str:
         return str(torch.__version__)
@@ -126,17 +130,26 @@ class TorchAdapter:
         lost = StartingOver(LatestOptimizer(), hook_guard)
         schedules = Schedules(hook_guard)
         checks = LoopChecks(self._names, self._registry, callbacks, lost, schedules)
-        self._forward = ForwardHooks(self._module_names, callbacks, guard, hook_guard, checks, self._warn)
+        hooks = ModelHooks(self._registry, self._compiled)
+        self._forward = ForwardHooks(self._module_names, hooks, callbacks, guard, hook_guard, checks, self._warn)
         self._timeline = timeline = callbacks.timeline
         self._model_calls = ModelCallHook(timeline, hook_guard)
         loss_inputs = LossInputs(callbacks, self._forward.losses, self._registry)
         manual = ManualSteps(callbacks, checks, self._forward, self._names)
         self._hooks = StepHooks(
-            callbacks, hook_guard, self._forward, checks, loss_inputs, self._model_calls, manual, self._on_compile
+            callbacks,
+            hook_guard,
+            self._forward,
+            checks,
+            loss_inputs,
+            self._model_calls,
+            manual,
+            self._on_compile,
+            self._on_compiled,
         )
         self._clipping = Clipping(hook_guard, self._warn, callbacks)
         self._install(self._hooks)
-        if not self._is_compiling:
+        if not self._compiled.exist:
             self._install(self._model_calls)
         self._install(self._clipping)
         self._install(lost)
@@ -216,18 +229,19 @@ class TorchAdapter:
     def watch_forward(self, items: Sequence[CaptureItem]) -> None:
         if self._forward is None:
             return
-        if self._is_compiling:
+        if self._compiled.exist:
+            what = "of models only inputs, outputs and losses" if self._compiled.are_observable else "no activations"
             if items:
-                self._warn(
-                    "activations are not captured: the script uses torch.compile, and hooks would break its graphs"
-                )
+                self._warn(f"{what} are captured: the script uses torch.compile, and hooks would break its graphs")
             self._warn("flops_per_step is unknown: the script uses torch.compile, and calls in its graphs are not seen")
-            return
-        self._forward.begin(items)
+        if self._compiled.are_observable:
+            self._watched = items
+            self._forward.begin(items)
 
     def end_forward(self) -> CapturedTensors | None:
         if self._forward is None:
             return None
+        self._watched = None
         self._forward.end()
         self._record_flops(self._forward)
         return self._forward.captured
@@ -240,8 +254,7 @@ class TorchAdapter:
             self._timeline.facts["flops_per_step"] = total * max(times, 1)
 
     def _on_compile(self) -> None:
-        """Disable all forward hooks for good: ``torch.compile`` would trace them."""
-        self._is_compiling = True
+        """Remove all forward hooks: ``torch.compile`` would trace them."""
         if self._model_calls is not None:
             self._model_calls.uninstall()
         if self._timeline is not None:
@@ -252,8 +265,15 @@ class TorchAdapter:
             self._forward.end_eval()
             self._forward.stop()
 
+    def _on_compiled(self, given: object, compiled: object) -> None:
+        """Observe the rest of the step from outside of what was compiled."""
+        self._compiled.add(given, compiled)
+        if self._watched is not None and self._forward is not None and self._compiled.are_observable:
+            self._forward.stop()
+            self._forward.begin(self._watched)
+
     def _on_mode_change(self) -> None:
-        if self._forward is None or self._is_compiling:
+        if self._forward is None or not self._compiled.are_observable:
             return
         if self._is_explicit_evaluation or self._module_names.is_evaluating():
             self._forward.begin_eval(is_explicit=self._is_explicit_evaluation)

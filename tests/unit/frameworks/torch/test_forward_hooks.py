@@ -272,10 +272,10 @@ def test_optimizer_hyperparameters_are_captured(tmp_path: Path) -> None:
     assert set(run.tensor_names(collection="hyperparameters")) >= {"AdamW/lr", "AdamW/weight_decay"}
 
 
-def test_no_hooks_after_torch_compile(tmp_path: Path) -> None:
+def test_no_hooks_after_torch_compile_of_a_function(tmp_path: Path) -> None:
     def compiled() -> None:
         model = Net()
-        torch.compile(model, backend="eager")
+        torch.compile(lambda inputs: model(inputs), backend="eager")
         assert not torch_module._global_forward_hooks
         train(model)
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
-from torch.nn.modules import module as torch_module
 from torch.nn.modules.loss import _Loss
 
 from leadline.frameworks.adapter import StepCallbacks
@@ -23,7 +22,8 @@ from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.forward_losses import ForwardLosses
 from leadline.frameworks.torch.hooks.function_mode import LOSS_KINDS, CallState, FunctionMode, function_collections
-from leadline.frameworks.torch.hooks.inner_calls import InnerCalls, Pause
+from leadline.frameworks.torch.hooks.inner_calls import InnerCalls
+from leadline.frameworks.torch.hooks.model_hooks import ModelHooks
 from leadline.frameworks.torch.hooks.tracing import HookGuard, is_transformed, python_call_ns
 from leadline.frameworks.torch.naming.model_names import ModuleNames, unwrap
 from leadline.records.plan import CaptureItem
@@ -52,6 +52,7 @@ class ForwardHooks:
     def __init__(
         self,
         module_names: ModuleNames,
+        hooks: ModelHooks,
         callbacks: StepCallbacks,
         guard: Guard,
         hook_guard: HookGuard,
@@ -80,8 +81,7 @@ class ForwardHooks:
         self._function_modes: list[FunctionMode] = []
         """One for each observed thread."""
         self._inner = InnerCalls()
-        self._handles: list[Any] = []
-        self._pause = Pause(())
+        self._hooks = hooks
         self.is_watching = False
         """Whether the hooks are installed, or a function mode may be active."""
         self.enter: Callable[[torch.nn.Module, tuple[Any, ...]], None] = lambda module, args: None
@@ -182,23 +182,15 @@ class ForwardHooks:
 
     def _register_hooks(self) -> None:
         self.is_watching = True
-        if not self._handles:
+        if not self._hooks.are_installed:
             self._state.depth = 0
-            self.enter, self._leave = self._make_pre_hook(), self._make_post_hook()
-            self._handles = [
-                torch_module.register_module_forward_pre_hook(self.enter),
-                torch_module.register_module_forward_hook(self._leave, with_kwargs=True, always_call=True),
-            ]
-            self._pause = Pause(self._handles)
+            self.enter = self._make_pre_hook()
+            self._hooks.install(self.enter, self._make_post_hook())
 
     def _remove_hooks(self) -> None:
         if self.passes.is_eval_mode or self.passes.is_watched:
             return
-        self._pause.end(is_restored=False)
-        for handle in self._handles:
-            handle.remove()
-            torch_module._global_forward_hooks_with_kwargs.pop(handle.id, None)  # not done by the handle
-        self._handles = []
+        self._hooks.remove()
         self.is_watching = False
 
     # --- inside the user's forward pass -------------------------------------------------------------------
@@ -220,8 +212,8 @@ class ForwardHooks:
                 guard.run(capture_values, module, args)
                 own_ns += clock() - start_ns
             charge(own_ns)
-            if state.is_shallow and not self._pause.is_on and unwrap(module) is module:
-                self._pause.begin(module, self._leave)
+            if state.is_shallow:
+                self._hooks.pause(module)
 
         return hide_from_dynamo(pre_hook)
 
@@ -268,7 +260,8 @@ class ForwardHooks:
                 self._checks.call(self._called_modules.add_model, outermost)
         state.is_captured = any(one.is_open for one in passes.current)
         state.sees_inner = is_grad or passes.has_items
-        depth = self._inner.depth(outermost, passes.current, is_grad=is_grad)
+        is_outside = self._hooks.is_outside
+        depth = "nothing" if is_outside else self._inner.depth(outermost, passes.current, is_grad=is_grad)
         state.is_shallow = depth != "everything"
         if state.is_shallow:
             for one in passes.current:

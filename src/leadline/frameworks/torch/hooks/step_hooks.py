@@ -45,6 +45,7 @@ class StepHooks:
         model_calls: ModelCallHook,
         manual: ManualSteps,
         on_compile: Callable[[], None],
+        on_compiled: Callable[[object, object], None],
     ) -> None:
         """
         Args:
@@ -53,12 +54,13 @@ class StepHooks:
             loss_inputs: Receives backward passes.
             model_calls: Observes the next forward pass after each backward pass and step.
             manual: Ends the steps until an optimizer steps.
-            on_compile: Called before each compilation.
+            on_compile: Called before each call of ``torch.compile``.
+            on_compiled: Called with what it was given, and what it has returned for it; None: a model compiled itself.
         """
         facts = callbacks.facts
         self._callbacks = callbacks
         self._guard = guard
-        self._on_compile = on_compile
+        self._on_compile, self._on_compiled = on_compile, on_compiled
         self._forward = forward
         self._checks = checks
         self._timeline = callbacks.timeline
@@ -201,11 +203,15 @@ class StepHooks:
         return hide_from_dynamo(step)
 
     def _make_compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        on_compile = self._on_compile
+        on_compile, on_compiled, guard = self._on_compile, self._on_compiled, self._guard
 
         def compile(*args: Any, **kwargs: Any) -> Any:
             on_compile()
-            return original(*args, **kwargs)
+            compiled = original(*args, **kwargs)
+            given = args[0] if args else kwargs.get("model")
+            if given is not None:  # else it has returned a decorator
+                guard.run(on_compiled, given, compiled)
+            return compiled
 
         return hide_from_dynamo(compile)
 

@@ -271,7 +271,8 @@ class ModuleNames:
         prefix = self._names.prefix(root)
         is_of_keras = hasattr(inner, "_flatten_layers")
         root_name = prefix.removesuffix("_") or (inner.name if is_of_keras else type(inner).__name__)
-        names = {id(module): prefix + name for name, module in inner.named_modules() if name}
+        parts = ((f"{name}.".replace("_orig_mod.", "")[:-1], module) for name, module in inner.named_modules())
+        names = {id(module): prefix + name for name, module in parts if name}
         if is_of_keras:
             names |= _layers_of_keras(inner)
         names[id(inner)] = root_name

@@ -140,7 +140,7 @@ def _launch(parsed: Arguments, gate: SignalGate, node: str, judge: list[str] | N
     job = LaunchedJob(command, environment, gate, NodeRegistration(documents.run, node, None))
     terminal = Terminal(os.open(os.devnull, os.O_WRONLY) if parsed.is_quiet else 2)
     parts = AgentComponents(
-        documents, job, gate, election, judge=judge, manifest=manifest, unwatched=unreachable, terminal=terminal
+        documents, job, gate, election, judge=judge, manifest=manifest, why_not_monitored=unreachable, terminal=terminal
     )
     agent = Agent(parts)
     try:

@@ -64,24 +64,12 @@ class StepRecorder:
         self.listener: StepListener = listener or NullListener()
         self.watched_models: list[tuple[str, str, int]] = []
         self.clock, self.facts = context.clock, context.facts
-        self._clipped, self._settings = (
-            self.facts.of("norms of clipping are"),
-            self.facts.of("settings of optimizers are"),
-        )
+        self._clipped = self.facts.of("norms of clipping are")
+        self._settings = self.facts.of("settings of optimizers are")
         self._context, self._frameworks, self._control = context, frameworks, control
         context.continues, context.takes_over = frameworks.continues, frameworks.takes_over
         self.has_request = control.has_pending
-        self.budget = (
-            Budget(
-                plan.budget,
-                self.cost,
-                step=lambda: self.clock.step,
-                is_distributed=frameworks.is_distributed,
-                captures_together=frameworks.captures_together,
-            )
-            if plan.budget is not None
-            else None
-        )
+        self.budget = None if plan.budget is None else self._make_budget(plan.budget)
         self._schedules = schedules = PlanSchedules(plan, frameworks.captures_between_steps, self.budget)
         self._scalars = scalars = ScalarBuffer(frameworks)
         self._output = StepOutput(
@@ -114,12 +102,21 @@ class StepRecorder:
         self.record_event, self.note = context.record_event, context.note
         self._has_trained = False
         self._interesting_step = 0
-        """At train steps before this nothing of the plan is due, except losses and logged values."""
+        """At train steps before this nothing of the plan is captured, except losses and logged values."""
         self._non_finite_step = -1
         """The first train step with a non-finite loss: non-finite elements are counted there, scheduled or not."""
         self._watched: weakref.WeakKeyDictionary[Any, Watched] = weakref.WeakKeyDictionary()
         self._is_forward_watched = False
         self._forward_items: tuple[CaptureItem, ...] = ()
+
+    def _make_budget(self, share: float) -> Budget:
+        return Budget(
+            share,
+            self.cost,
+            step=lambda: self.clock.step,
+            is_distributed=self._frameworks.is_distributed,
+            captures_together=self._frameworks.captures_together,
+        )
 
     @property
     def losses(self) -> dict[str, float]:

@@ -21,7 +21,7 @@ from leadline.monitor.processes import identify
 from leadline.records.documents import NodeDocument
 from leadline.store import layout
 from leadline.store.documents import make_folder, read_with_retries
-from leadline.store.presence import acquire_lock, break_lock, mark_ready, node_name, register_process, release_lock
+from leadline.store.node_lock import acquire_lock, break_lock, mark_ready, node_name, register_process, release_lock
 
 USAGE: Final = "usage: python -m leadline.agent RUN ([--quiet] -- COMMAND… | --attach PID [--lock DESCRIPTOR])"
 WRONG_USE: Final = 2

@@ -156,8 +156,7 @@ def layers(
         bar=colour_bar,
         **({"customdata": theme.float32(values)} if is_log else {}),
     )
-    more = data.get("nonfinite")
-    if more is not None:
+    if (more := data.get("nonfinite")) is not None:
         is_nonfinite &= ~np.isin(steps, more["steps"])  # which are drawn from where they begin
     if is_nonfinite.any():
         _add_red(fig, steps, names, is_nonfinite, "%{x:,}")

@@ -15,10 +15,10 @@ from leadline.training.recording import Opener, Recording
 
 
 @runtime_checkable
-class ComputesElsewhere(Protocol):
+class BlocksTrainingThread(Protocol):
     """The capability of a program to compute in other threads than that of the training, which waits for them."""
 
-    def take_elsewhere_ns(self) -> int:
+    def take_blocked_ns(self) -> int:
         """Return the time that the training has waited for other threads since the last call."""
 
 
@@ -29,7 +29,7 @@ class Evaluates(Protocol):
     def end_evaluation(self) -> None:
         """End the current eval step, if there is one."""
 
-    def name_mode(self, *, is_evaluation: bool) -> None:
+    def set_mode(self, *, is_evaluation: bool) -> None:
         """Follow the mode that the script has set: evaluation, or no longer."""
 
 

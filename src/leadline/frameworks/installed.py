@@ -313,10 +313,10 @@ class Frameworks:
         for adapter in self._evaluating:
             adapter.end_evaluation()
 
-    def name_mode(self, *, is_evaluation: bool) -> None:
+    def set_mode(self, *, is_evaluation: bool) -> None:
         """Follow the mode that the script has set: evaluation, or no longer."""
         for adapter in self._evaluating:
-            adapter.name_mode(is_evaluation=is_evaluation)
+            adapter.set_mode(is_evaluation=is_evaluation)
 
     def is_distributed(self) -> bool:
         """Return whether this process is one rank of several."""

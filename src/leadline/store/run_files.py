@@ -84,8 +84,8 @@ def read_regular(path: str, limit_bytes: int = DOCUMENT_BYTES) -> bytes:
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > limit_bytes:
-            said = f"has {size:,} bytes, more than the {limit_bytes:,} that are read"
-            raise IrregularFileError(errno.EFBIG, said, path)
+            message = f"has {size:,} bytes, more than the {limit_bytes:,} that are read"
+            raise IrregularFileError(errno.EFBIG, message, path)
         return read_at_most(file, limit_bytes)
 
 

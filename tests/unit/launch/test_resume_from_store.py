@@ -23,7 +23,7 @@ from leadline.remote.uploader import Uploader
 from leadline.store import layout
 from leadline.store.documents import encode, read_document, write_document
 from leadline.store.incarnations import read_incarnations
-from leadline.store.presence import acquire_lock, release_lock
+from leadline.store.node_lock import acquire_lock, release_lock
 from leadline.store.terms import Term, latest_term
 from leadline.testing.runs import Capture, RunWriter
 from leadline.training.resumption import Resumption

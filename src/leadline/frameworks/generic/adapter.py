@@ -186,7 +186,7 @@ class GenericAdapter:
         if evaluation is not None and evaluation.stamp is not None and evaluation.stamp is self._evaluated:
             evaluation.end_step(self._evaluation)
 
-    def name_mode(self, *, is_evaluation: bool) -> None:
+    def set_mode(self, *, is_evaluation: bool) -> None:
         """Do nothing: each call of the hook names its mode."""
 
     def subject(self, optimizer: Any) -> _LoopSubject:

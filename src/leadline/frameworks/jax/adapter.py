@@ -159,7 +159,7 @@ class JaxAdapter:
         self._captured.begin(items, mode)
         self._blocks.keep(self._captured, items, values)
         if self._watch.steps is not None:
-            self._captured.own_ns = self._watch.steps.replayer.take_elsewhere_ns()
+            self._captured.own_ns = self._watch.steps.replayer.take_blocked_ns()
         return self._captured
 
     def _layers_of(self, call: JittedCall, items: Sequence[CaptureItem]) -> CapturedArrays:
@@ -169,7 +169,7 @@ class JaxAdapter:
 
     # --- modes, and numbers that are still computed -------------------------------------------------------
 
-    def name_mode(self, *, is_evaluation: bool) -> None:
+    def set_mode(self, *, is_evaluation: bool) -> None:
         if self._watch.steps is not None:
             self._watch.steps.is_evaluation = is_evaluation
 

@@ -105,8 +105,8 @@ class JaxProgram:
             return None
         return np.array([ratios.get(name, np.nan) for name in self._updated], "<f8").tobytes()
 
-    def take_elsewhere_ns(self) -> int:
-        return self._steps.replayer.take_elsewhere_ns()
+    def take_blocked_ns(self) -> int:
+        return self._steps.replayer.take_blocked_ns()
 
     def raw_form(self) -> CaptureForm | None:
         return self._captured.raw_form()

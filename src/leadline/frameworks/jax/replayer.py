@@ -87,7 +87,7 @@ class Replayer:
         self._elsewhere_ns += took - took_cpu
         return took
 
-    def take_elsewhere_ns(self) -> int:
+    def take_blocked_ns(self) -> int:
         """Return the time that replays have taken in other threads since the last call."""
         taken, self._elsewhere_ns = self._elsewhere_ns, 0
         return taken

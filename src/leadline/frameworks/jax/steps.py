@@ -83,7 +83,7 @@ class TrainingSteps:
         self._call: Call | None = None
         self._pending: Call | None = None
         """A call whose step may be ended by an update that follows it."""
-        self._are_updates_apart = False
+        self._are_separate_updates = False
         self.is_within_call = False
         self.eager: EagerCall | None = None
         """The step outside of compiled functions."""
@@ -148,13 +148,13 @@ class TrainingSteps:
     def _begin(self, call: JittedCall) -> None:
         facts = call.facts
         call.note_trace()
-        if facts.is_update_apart:
+        if facts.is_separate_update:
             self._begin_update(call, call.owner)
         else:
             self.finish()
             self._callbacks.timeline.begin_model()
             self._call = call
-            if self._are_updates_apart and not facts.has_optimizer:
+            if self._are_separate_updates and not facts.has_optimizer:
                 call.is_part = True
                 self._capture_forward(call)
                 self._record_loss_facts(call)
@@ -168,7 +168,7 @@ class TrainingSteps:
 
     def _begin_update(self, call: Call, owner: StepOwner) -> None:
         """Begin a call that applies gradients which others have computed."""
-        self._are_updates_apart = True
+        self._are_separate_updates = True
         pending, self._pending = self._pending, None
         if pending is not None:  # the first one: its gradients were captured where they were computed
             owner.replace(pending.owner)
@@ -244,9 +244,9 @@ class TrainingSteps:
             self._record_losses(call, self._losses_read.call(self._losses_at_step, call, step, result) or ())
             if step < call.steps - 1:
                 self._end_step(call.owner.current)
-        if call.facts.has_optimizer or self._are_updates_apart:
+        if call.facts.has_optimizer or self._are_separate_updates:
             self._end_step(call.owner.current)
-            if not self._are_updates_apart:
+            if not self._are_separate_updates:
                 self._loss_only.follow(call)
         else:
             self._pending = call
@@ -306,7 +306,7 @@ class TrainingSteps:
         """Begin to compute gradients outside of compiled functions."""
         if self.checks is not None:
             self.checks.begin_eager()
-        if not self._are_updates_apart:
+        if not self._are_separate_updates:
             self.finish()
             self.eager = None  # of calls before the training, such as those that initialize a model
 
@@ -315,7 +315,7 @@ class TrainingSteps:
         call = self.begin_eager()
         call.owner = self._owners.of(getattr(function, "__code__", function), call, name_of(function))
         losses = [JaxScalar([Element(loss)])] if loss is not None else []
-        if not self._are_updates_apart:
+        if not self._are_separate_updates:
             self._call = call
             self._begin_steps(call)
             self._pending = call

@@ -89,7 +89,7 @@ class _Call(NamedTuple):
     is_recording: bool
 
 
-class BlockHooks:
+class GluonHooks:
     """Replaces ``Block.__call__``.
 
     Outermost calls are always observed: they tell the outputs of losses, and eval steps. All others only at captured
@@ -165,7 +165,7 @@ class BlockHooks:
             self._is_evaluating = False
             self._callbacks.evaluation.end_step(self._evaluation.captured)
 
-    def name_mode(self, *, is_evaluation: bool) -> None:
+    def set_mode(self, *, is_evaluation: bool) -> None:
         """Follow the mode that the script has set."""
         self._is_explicit = is_evaluation
         if not is_evaluation:

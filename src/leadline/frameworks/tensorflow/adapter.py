@@ -22,7 +22,7 @@ from leadline.frameworks.tensorflow.capture import Optimized, TensorFlowSubject
 from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
 from leadline.frameworks.tensorflow.diagnose import coverage_gaps, inventory, layer_paths
 from leadline.frameworks.tensorflow.keras_hooks import KerasHooks, name_of
-from leadline.frameworks.tensorflow.profiles import SpaceRecording
+from leadline.frameworks.tensorflow.profiles import XlaRecording
 from leadline.frameworks.tensorflow.replay import Replays
 from leadline.frameworks.tensorflow.steps import LOSS, Steps
 from leadline.frameworks.tensorflow.taps import EagerTaps
@@ -97,7 +97,7 @@ class TensorFlowAdapter:
         return self._steps is not None and self._steps.end_training()
 
     def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:
-        return SpaceRecording(window, guard, self._names)
+        return XlaRecording(window, guard, self._names)
 
     def _names(self) -> dict[str, Sequence[str]]:
         optimizers = [getattr(owner, "inner_optimizer", owner).name for owner in list(self._prefixes)]
@@ -178,7 +178,7 @@ class TensorFlowAdapter:
             return None
         self._captured.begin(items, "train")
         self._blocks.keep(self._captured, items, values)
-        self._captured.own_ns = steps.take_elsewhere_ns()
+        self._captured.own_ns = steps.take_blocked_ns()
         return self._captured
 
 

@@ -162,8 +162,8 @@ class TensorFlowProgram:
         ratios = [_update_ratio(_tensor(named), old) for named, old in zip(self._updates, before, strict=True)]
         return np.array(ratios, "<f8").tobytes()
 
-    def take_elsewhere_ns(self) -> int:
-        return self._steps.take_elsewhere_ns()
+    def take_blocked_ns(self) -> int:
+        return self._steps.take_blocked_ns()
 
     def raw_form(self) -> CaptureForm | None:
         return self._captured.raw_form()

@@ -18,7 +18,7 @@ from tensorflow.python.ops import gen_dataset_ops
 from leadline.frameworks.kit.loss_facts import NO_FACTS
 from leadline.frameworks.tapped import Values
 from leadline.frameworks.tensorflow.taps import Taps
-from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, Variant, nodes_of
+from leadline.frameworks.tensorflow.tracing import TracedFunction, Tracing, Variant, nodes_of
 from leadline.frameworks.traces import RETRACED, Traces
 from leadline.records.plan import CaptureItem
 from leadline.store import layout
@@ -57,7 +57,7 @@ class StepCall:
     """
 
     function: Any
-    facts: FunctionFacts
+    facts: TracedFunction
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     begun_ns: int = 0
@@ -99,7 +99,7 @@ class Replays:
         self._elsewhere_ns = 0
         self._prepared: tuple[StepCall, _Prepared | None] | None = None
 
-    def take_elsewhere_ns(self) -> int:
+    def take_blocked_ns(self) -> int:
         """Return the time that replays have taken in other threads since the last call."""
         taken, self._elsewhere_ns = self._elsewhere_ns, 0
         return taken
@@ -262,7 +262,7 @@ def _is_iterator(value: Any) -> bool:
 
 def _converted(data: Any) -> Any:
     """Return a batch as Keras hands it to the function of one batch."""
-    return tf.nest.map_structure(lambda each: None if isinstance(each, tf.experimental.Optional) else each, data)
+    return tf.nest.map_structure(lambda part: None if isinstance(part, tf.experimental.Optional) else part, data)
 
 
 def _calls(function: Any, batches: Sequence[Any]) -> Callable[[], Any]:

@@ -21,7 +21,7 @@ from leadline.frameworks.tensorflow.loss_only_batches import LossOnlyBatches, sc
 from leadline.frameworks.tensorflow.losses import LossReading, LossTotals
 from leadline.frameworks.tensorflow.replay import Replays, StepCall
 from leadline.frameworks.tensorflow.taps import EagerTaps
-from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, is_eager
+from leadline.frameworks.tensorflow.tracing import TracedFunction, Tracing, is_eager
 from leadline.records.phases import COMPUTE
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
@@ -127,7 +127,7 @@ class Steps:
         self._guard.run(self._end, call, result)
         return result
 
-    def _learn(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FunctionFacts:
+    def _learn(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracedFunction:
         facts = self.tracing.learn(function, args, kwargs)
         if facts.refusal:
             self._note(f"{function.name} is not captured: {facts.refusal}")
@@ -150,9 +150,9 @@ class Steps:
         if self._call is not None:
             self._replays.prepare(self._call, (*items, *self.forward_items))
 
-    def take_elsewhere_ns(self) -> int:
+    def take_blocked_ns(self) -> int:
         """Return the time that replays have taken in other threads since the last call."""
-        return self._replays.take_elsewhere_ns()
+        return self._replays.take_blocked_ns()
 
     def _begin(self, call: StepCall) -> None:
         self.finish()

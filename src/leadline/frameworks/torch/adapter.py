@@ -69,9 +69,8 @@ class TorchAdapter:
         """
         self._warn = warn
         self._registry = ModuleRegistry()
-        self._names = ParameterNames(self._registry)
+        self._names = ParameterNames(self._registry, lambda roots: self._module_names.add_trained(roots))
         self._module_names = ModuleNames(self._names)
-        self._names.on_trained = self._module_names.add_trained
         self._labels = Labels()
         self._clipping: Clipping | None = None
         self._hooks: StepHooks | None = None
@@ -268,7 +267,7 @@ class TorchAdapter:
         if self._forward is not None:
             self._forward.end_eval_step()
 
-    def name_mode(self, *, is_evaluation: bool) -> None:
+    def set_mode(self, *, is_evaluation: bool) -> None:
         self._is_explicit_evaluation = is_evaluation
         self._on_mode_change()
 

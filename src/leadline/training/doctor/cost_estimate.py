@@ -90,7 +90,8 @@ class CostEstimator:
     def _capture(self, items: tuple[CaptureItem, ...]) -> tuple[int, int]:
         sink = _Sink(self._host_bytes)
         plan = CapturePlan(items=items, host_bytes=self._host_bytes)
-        context = StepContext("", lambda: "")
+        frameworks = self._frameworks
+        context = StepContext("", lambda: "", continues=frameworks.continues, takes_over=frameworks.takes_over)
         control: Any = _NoRequests()
         recorder = StepRecorder(context, plan, self._frameworks, control, lambda: cast(Any, sink))
         own: list[int] = []

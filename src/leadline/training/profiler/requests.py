@@ -18,7 +18,6 @@ from leadline.training.profiler.profile_windows import ProfileWindows
 from leadline.training.profiler.python_recording import open_callstacks, open_functions
 from leadline.training.recording import Opener, ProfileUnavailableError, Recording
 from leadline.training.step_context import StepContext
-from leadline.training.timeline.step_timeline import StepTimeline
 
 PYTHON: Final[dict[Kind, Opener]] = {"cprofile": open_functions, "pyinstrument": open_callstacks}
 
@@ -46,19 +45,23 @@ class ProfileRequests:
     def is_idle(self) -> bool:
         return self._windows.is_idle
 
-    def begin(self, windows: Iterable[ProfileWindow], timeline: StepTimeline) -> None:
+    def begin(self, windows: Iterable[ProfileWindow]) -> None:
         """Begin with the windows of the capture plan."""
         for window in windows:
             refusal = self._windows.add(window, 0)
             if refusal:
                 self._set_outcome(window.id, f"refused: {refusal}")
-        timeline.on_begin = lambda: self._guard.run(self._begin_first_step)
-        timeline.on_exhausted = lambda: self._guard.run(self._windows.begin_end, self._context.step)
         self._guard.run(self._windows.begin_start)
 
     def begin_operators(self) -> None:
         """Open the windows of the process' start that record operators: a framework that does so was imported."""
         self._guard.run(self._windows.begin_start, has_framework=True)
+
+    def begin_training(self) -> None:
+        self._guard.run(self._begin_first_step)
+
+    def exhaust_loader(self) -> None:
+        self._guard.run(self._windows.begin_end, self._context.step)
 
     def begin_step(self, step: int, ended: str = "train") -> None:
         self._guard.run(self._windows.begin_step, step, ended)

@@ -41,6 +41,7 @@ class StepRecorder:
             trace.
         listener: Follows the steps while a profile window is open or pending.
         imported_ns: When the framework had been imported, if the import created this recorder.
+        roles: The roles of logged metrics by name, in addition to those that are known.
 
     Attributes:
         cost: The overhead so far.
@@ -58,16 +59,16 @@ class StepRecorder:
         *,
         listener: StepListener | None = None,
         imported_ns: int | None = None,
+        roles: Mapping[str, str] | None = None,
     ) -> None:
         self.cost = Overhead()
-        self.timeline = StepTimeline(self.cost, imported_ns)
         self.listener: StepListener = listener or NullListener()
+        self.timeline = StepTimeline(self.cost, imported_ns, listener=self.listener)
         self.watched_models: list[tuple[str, str, int]] = []
         self.clock, self.facts = context.clock, context.facts
         self._clipped = self.facts.of("norms of clipping are")
         self._settings = self.facts.of("settings of optimizers are")
         self._context, self._frameworks, self._control = context, frameworks, control
-        context.continues, context.takes_over = frameworks.continues, frameworks.takes_over
         self.has_request = control.has_pending
         self.budget = None if plan.budget is None else self._make_budget(plan.budget)
         self._schedules = schedules = PlanSchedules(plan, frameworks.captures_between_steps, self.budget)
@@ -91,7 +92,7 @@ class StepRecorder:
             timeline=self.timeline,
             listener=self.listener,
         )
-        self.given = GivenValues(self.clock, scalars, self._output, self.facts, frameworks.number)
+        self.given = GivenValues(self.clock, scalars, self._output, self.facts, frameworks.number, roles or {})
         self._updates = UpdateCapture(context, self._output, self.cost, self.budget, plan.device_bytes)
         self.wants_loss = StepDecision(self.clock, lambda: schedules.of("train").losses)
         self.wants_gradient_norms = StepDecision(self.clock, lambda: schedules.of("train").norms)
@@ -292,14 +293,14 @@ class StepRecorder:
 
     # --- calls from the session ---------------------------------------------------------------------------
 
-    def name_mode(self, mode: str, *, is_announced: bool = True) -> str:
+    def set_mode(self, mode: str, *, is_announced: bool = True) -> str:
         """Set the mode of the steps without an optimizer; return the previous one.
 
         Args:
             is_announced: Whether steps of this mode follow, so that values that are logged now are of the next one.
         """
         before, self.clock.named = self.clock.named or "train", None if mode == "train" else mode
-        self._frameworks.name_mode(is_evaluation=mode != "train")
+        self._frameworks.set_mode(is_evaluation=mode != "train")
         if is_announced and mode != before:
             self.given.close_step()
         return before

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from leadline.frameworks.adapter import Program, Subject
-from leadline.frameworks.capabilities import ComputesElsewhere
+from leadline.frameworks.capabilities import BlocksTrainingThread
 from leadline.frameworks.pending import PendingNumbers
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, StepStamp
@@ -98,8 +98,8 @@ class UpdateCapture:
         watched.running.append(_Running(program, items, stamp))
         if row is not None:
             queue.put_row(row[0], stamp, row[1], output.has_non_finite)
-        if isinstance(program, ComputesElsewhere):
-            waited_ns = program.take_elsewhere_ns()
+        if isinstance(program, BlocksTrainingThread):
+            waited_ns = program.take_blocked_ns()
             self._cost.include(waited_ns)
             begun -= waited_ns
         begun = self._end_part(watched, items, "tensors", begun)

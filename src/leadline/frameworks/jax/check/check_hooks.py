@@ -34,7 +34,7 @@ class JaxChecks(CountedChecks):
         self._timed(timeline, lambda: self._begin(call))
 
     def _begin(self, call: JittedCall) -> None:
-        if call.facts.is_update_apart or not self._counts():
+        if call.facts.is_separate_update or not self._counts():
             return
         why = call.facts.refusal
         if call.steps > 1:

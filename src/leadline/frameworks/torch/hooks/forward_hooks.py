@@ -66,10 +66,9 @@ class ForwardHooks:
         """
         facts = callbacks.facts
         self._names, self._checks = facts.of("names of losses are"), facts.of("checks of the training loop are")
-        self.passes = StepPasses(callbacks.evaluation, warn, facts)
+        self.passes = StepPasses(callbacks.evaluation, warn, facts, lambda module: self.losses.returns_loss(module))
         self.recorded = ForwardLosses(callbacks, self.passes, checks.loss_without_gradients)
         self.losses = self.recorded.calls
-        self.passes.returns_loss = self.losses.returns_loss
         self._call_without_gradients = checks.call_without_gradients
         self._called_modules = checks.called
         self._module_names = module_names

@@ -177,11 +177,6 @@ class Batch:
         )
         return bool(inputs & labels)
 
-    @property
-    def last_model(self) -> torch.nn.Module | None:
-        """The model that predicts."""
-        return self.model_calls[-1].function if self.model_calls else None
-
     def exchanged(self, chosen: torch.Tensor, *, labels: bool = False) -> Values:
         """Return the inputs of models (and the labels) with the samples of these indices."""
         items = [*self.inputs, *(self.labels if labels else ())]

@@ -200,12 +200,6 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
 hide_from_dynamo(FunctionMode.__torch_function__)
 
 
-def current_mode() -> FunctionMode | None:
-    """Return the mode of the current thread, if it is on top of the stack of modes."""
-    mode = _get_current_function_mode()
-    return mode if isinstance(mode, FunctionMode) else None
-
-
 class CallState(threading.local):
     """Position of a thread within nested module calls."""
 

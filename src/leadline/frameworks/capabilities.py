@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from leadline.frameworks.pending import PendingNumbers
+from leadline.instrumentation.check import StepChecks
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.recording import Opener, Recording
 from leadline.records.doctor_report import Inventory, UncapturedEntry
 from leadline.records.memory_by_owner import MemoryByOwner
 from leadline.records.profile_window import ProfileWindow
-from leadline.training.check import StepChecks
-from leadline.training.guard import Guard
-from leadline.training.recording import Opener, Recording
 
 
 @runtime_checkable

@@ -27,10 +27,10 @@ from leadline.frameworks.capabilities import (
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.pending import PendingNumbers
 from leadline.frameworks.training_description import TrainingDescription
+from leadline.instrumentation.check import StepChecks
+from leadline.instrumentation.guard import Guard
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_family
-from leadline.training.check import StepChecks
-from leadline.training.guard import Guard
 
 FRAMEWORKS: Final = {
     "torch": "leadline.frameworks.torch.adapter:TorchAdapter",

@@ -13,12 +13,12 @@ import pytest
 from leadline.config.capture import parse_capture
 from leadline.frameworks.generic.adapter import GenericAdapter, Loop
 from leadline.frameworks.installed import Frameworks
+from leadline.instrumentation.guard import Facts, Guard
+from leadline.instrumentation.recording import ProfileUnavailableError
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 from leadline.records.profile_window import ProfileWindow
-from leadline.training.guard import Facts, Guard
 from leadline.training.profiler.requests import framework_openers
 from leadline.training.recorder.overhead import Overhead
-from leadline.training.recording import ProfileUnavailableError
-from leadline.training.timeline.step_timeline import StepTimeline
 
 
 class Callbacks:
@@ -142,7 +142,7 @@ def test_an_unsupported_version_is_noted_and_affects_nothing_else() -> None:
     script = """
 import sys, types
 from leadline.frameworks.installed import Frameworks
-from leadline.training.guard import Guard
+from leadline.instrumentation.guard import Guard
 class Callbacks:
     def __getattr__(self, name): return lambda *a, **k: None
 fake = types.ModuleType("xgboost"); fake.__version__ = "99.0"; sys.modules["xgboost"] = fake
@@ -162,7 +162,7 @@ def test_leadline_imports_no_framework() -> None:
     script = """
 import sys, leadline.training.session.api
 from leadline.frameworks.installed import Frameworks
-from leadline.training.guard import Guard
+from leadline.instrumentation.guard import Guard
 Frameworks(print, print).install(object(), Guard(print))
 print(sorted({"torch", "xgboost", "lightgbm", "sklearn"} & sys.modules.keys()))
 """

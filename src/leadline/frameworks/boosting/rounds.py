@@ -16,12 +16,12 @@ from leadline.frameworks.array_capture import Block, CapturedArrays
 from leadline.frameworks.boosting.booster import Array, Booster, Evaluation, Floats
 from leadline.frameworks.pending import Pending
 from leadline.frameworks.training_description import TrainingDescription
+from leadline.instrumentation.guard import Guard
 from leadline.records.names import AVERAGE_SHAP, FEATURE_IMPORTANCE, FULL_SHAP, TREES
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.statistics.boosting import class_counts, confusion, kind_of, predicted_classes
 from leadline.store.tensors import CaptureForm, HostBuffer
-from leadline.training.guard import Guard
 
 # --- reporting: when rounds begin, their scores, and when they end -------------------------------------------
 

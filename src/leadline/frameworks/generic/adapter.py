@@ -12,10 +12,10 @@ import numpy as np
 from leadline.frameworks.adapter import Program, StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.training_description import TrainingDescription
+from leadline.instrumentation.guard import Fact, Guard
 from leadline.records.names import SCALAR_COLLECTIONS, Family
 from leadline.records.plan import CaptureItem
 from leadline.records.series import StepStamp
-from leadline.training.guard import Fact, Guard
 
 NAME: Final = "generic"
 _KINDS: Final = "biufc"

@@ -30,13 +30,13 @@ from leadline.frameworks.patches import Patches
 from leadline.frameworks.pending import PendingNumbers
 from leadline.frameworks.tapped import Blocks, Values
 from leadline.frameworks.training_description import TrainingDescription
+from leadline.instrumentation.check import StepChecks
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.recording import Recording
 from leadline.records.doctor_report import Inventory, UncapturedEntry
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.records.profile_window import ProfileWindow
-from leadline.training.check import StepChecks
-from leadline.training.guard import Guard
-from leadline.training.recording import Recording
 
 
 class JaxAdapter:

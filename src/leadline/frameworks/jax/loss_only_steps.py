@@ -12,8 +12,8 @@ from leadline.frameworks.jax.facts import LossPlace
 from leadline.frameworks.jax.jit_wrapper import JitWrapper
 from leadline.frameworks.jax.step_calls import JittedCall, StepOwner
 from leadline.frameworks.jax.tensors import LOSS
+from leadline.instrumentation.guard import Guard
 from leadline.records.phases import COMPUTE
-from leadline.training.guard import Guard
 
 
 class _Known(NamedTuple):

@@ -27,9 +27,9 @@ from leadline.frameworks.kit.loss_facts import NO_FACTS
 from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tapped import Values
+from leadline.instrumentation.guard import Guard
 from leadline.records.phases import COMPUTE
 from leadline.records.plan import CaptureItem
-from leadline.training.guard import Guard
 
 Call = JittedCall | EagerCall
 _AHEAD_OF_TIME: Final = "calls of a function that was compiled ahead of time are not captured; call it itself"

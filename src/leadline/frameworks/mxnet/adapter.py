@@ -30,12 +30,12 @@ from leadline.frameworks.mxnet.steps import GluonSteps, Losses
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.pending import PendingNumbers
 from leadline.frameworks.training_description import TrainingDescription
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.recording import Recording
 from leadline.records.doctor_report import Inventory, UncapturedEntry
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.records.profile_window import ProfileWindow
-from leadline.training.guard import Guard
-from leadline.training.recording import Recording
 
 _AMP: Final = "mxnet.contrib.amp"
 """The module of mixed precision, which ``import mxnet`` does not import."""

@@ -20,8 +20,8 @@ from leadline.frameworks.mxnet.inner_blocks import InnerBlocks, asks_by_name
 from leadline.frameworks.mxnet.loss_inputs import GluonLossFacts
 from leadline.frameworks.mxnet.steps import Losses, LossOutput
 from leadline.frameworks.patches import Patches
+from leadline.instrumentation.guard import Guard
 from leadline.records.plan import CaptureItem
-from leadline.training.guard import Guard
 
 _MAX_CALLS: Final = 1024
 """Arrays of one block in one step; a block in a loop has further ones for each call."""

@@ -29,13 +29,13 @@ from leadline.frameworks.tensorflow.taps import EagerTaps
 from leadline.frameworks.tensorflow.tracing import Tracing, is_eager
 from leadline.frameworks.tensorflow.uncaptured import CALLS, KERAS_2, REASONS
 from leadline.frameworks.training_description import TrainingDescription
+from leadline.instrumentation.check import StepChecks
+from leadline.instrumentation.guard import Facts, Guard
+from leadline.instrumentation.recording import Recording
 from leadline.records.doctor_report import Inventory, UncapturedEntry
 from leadline.records.names import OPTIMIZER_VARIABLES, Family, gradient_name
 from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.records.profile_window import ProfileWindow
-from leadline.training.check import StepChecks
-from leadline.training.guard import Facts, Guard
-from leadline.training.recording import Recording
 
 
 class TensorFlowAdapter:

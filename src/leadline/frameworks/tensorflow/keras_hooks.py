@@ -21,9 +21,9 @@ from leadline.frameworks.tensorflow.loss_inputs import trace_of
 from leadline.frameworks.tensorflow.steps import Steps
 from leadline.frameworks.tensorflow.taps import EagerTaps, Taps
 from leadline.frameworks.tensorflow.tracing import is_eager
+from leadline.instrumentation.guard import Guard
 from leadline.records.names import GRADIENT_NORMS, gradient_name
 from leadline.records.plan import CaptureItem
-from leadline.training.guard import Guard
 
 Original = Callable[..., Any]
 

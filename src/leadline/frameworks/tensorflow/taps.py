@@ -15,9 +15,9 @@ from leadline.frameworks.kit.loss_facts import MAX_CALLS, NO_FACTS, unused_name
 from leadline.frameworks.kit.named_tensor import NamedTensor
 from leadline.frameworks.tapped import Array, TensorRequest, Values, primaries_of, request_with_norm
 from leadline.frameworks.tensorflow.kernels import is_numeric, summarize
+from leadline.instrumentation.guard import Fact
 from leadline.records.plan import CaptureItem
 from leadline.records.series import TensorInfo
-from leadline.training.guard import Fact
 
 _NEVER_WRITTEN = -1.0
 

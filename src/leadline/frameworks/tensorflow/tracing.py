@@ -12,7 +12,7 @@ from tensorflow.python.saved_model.function_deserialization import RestoredFunct
 
 from leadline.frameworks.tensorflow.taps import EagerTaps, Taps
 from leadline.frameworks.traces import OfSameCode, Traces
-from leadline.training.guard import Fact
+from leadline.instrumentation.guard import Fact
 
 is_eager: Callable[[], bool] = context.executing_eagerly
 """Return whether operations run at once; some 0.1 µs, a quarter of ``tf.executing_eagerly``."""

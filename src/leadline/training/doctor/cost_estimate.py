@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from leadline.config.presets import FIRST_STEPS
 from leadline.frameworks.installed import Frameworks
+from leadline.instrumentation.step_context import StepContext
 from leadline.records.doctor_report import PlanPart, PlanPrice
 from leadline.records.names import SCALAR_COLLECTIONS, TREE_COLLECTIONS, is_module_collection
 from leadline.records.plan import (
@@ -23,7 +24,6 @@ from leadline.records.plan import (
 from leadline.records.series import SeriesLayout, StepStamp
 from leadline.store.tensors import BufferPool, CaptureForm, HostBuffer, TensorCapture
 from leadline.training.recorder.step_recorder import StepRecorder
-from leadline.training.step_context import StepContext
 
 _HORIZON_STEPS: Final = 3000
 """Steps over which schedules are averaged; a multiple of every interval of the presets."""

@@ -8,22 +8,22 @@ from typing import Final
 
 from leadline.frameworks.capabilities import RecordsDataLoading
 from leadline.frameworks.installed import Frameworks
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.recording import Opener, ProfileUnavailableError, Recording
+from leadline.instrumentation.step_context import StepContext
 from leadline.records.formatting import counted
 from leadline.records.profile_window import Kind, ProfileWindow
 from leadline.records.request import Answer, Profile
 from leadline.store import layout
 from leadline.store.control import acknowledge
-from leadline.training.guard import Guard
 from leadline.training.profiler.profile_windows import ProfileWindows
 from leadline.training.profiler.python_recording import open_callstacks, open_functions
-from leadline.training.recording import Opener, ProfileUnavailableError, Recording
-from leadline.training.step_context import StepContext
 
 PYTHON: Final[dict[Kind, Opener]] = {"cprofile": open_functions, "pyinstrument": open_callstacks}
 
 
 class ProfileRequests:
-    """See ``leadline.training.timeline.step_clock.StepListener``.
+    """See ``leadline.instrumentation.timeline.step_clock.StepListener``.
 
     **A guard of its own** - a profile that fails is noted, and disables profiling; capture continues.
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.instrumentation.guard import Facts
+from leadline.instrumentation.timeline.step_clock import StepClock
 from leadline.records.metric_names import PRINTED
 from leadline.records.metric_roles import KNOWN, role_collection
-from leadline.training.guard import Facts
 from leadline.training.recorder.scalars import Scalar, ScalarBuffer
 from leadline.training.recorder.step_output import StepOutput
-from leadline.training.timeline.step_clock import StepClock
 
 
 class GivenValues:

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from leadline.instrumentation.timeline.step_clock import StepClock
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.training.recorder.budget import Budget
 from leadline.training.recorder.capture_groups import CaptureGroup, divide
-from leadline.training.timeline.step_clock import StepClock
 
 _EVERY_STEP: Final = Schedule(every=1)
 _NEVER: Final = 1 << 62

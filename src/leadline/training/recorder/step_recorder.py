@@ -9,6 +9,10 @@ from typing import Any, Final
 from leadline.frameworks.adapter import Score
 from leadline.frameworks.installed import Frameworks
 from leadline.frameworks.pending import PendingNumbers
+from leadline.instrumentation.step_context import StepContext
+from leadline.instrumentation.timeline.deferred_calls import DeferredCalls
+from leadline.instrumentation.timeline.step_clock import NullListener, StepListener
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 from leadline.records.loss_facts import FACT_STEPS
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
@@ -24,10 +28,6 @@ from leadline.training.recorder.scalars import Scalar, ScalarBuffer
 from leadline.training.recorder.schedule import CaptureSchedule, StepDecision
 from leadline.training.recorder.step_output import StepOutput
 from leadline.training.recorder.update_capture import UpdateCapture, Watched
-from leadline.training.step_context import StepContext
-from leadline.training.timeline.deferred_calls import DeferredCalls
-from leadline.training.timeline.step_clock import NullListener, StepListener
-from leadline.training.timeline.step_timeline import StepTimeline
 
 _LOSSES_NAMED_STEPS: Final = 2
 """So many first steps of a process are watched to learn the names of losses; those of a second optimizer come later."""

@@ -9,15 +9,15 @@ from typing import NamedTuple
 from leadline.frameworks.adapter import Program, Subject
 from leadline.frameworks.capabilities import BlocksTrainingThread
 from leadline.frameworks.pending import PendingNumbers
+from leadline.instrumentation.guard import Fact
+from leadline.instrumentation.step_context import StepContext
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, StepStamp
-from leadline.training.guard import Fact
 from leadline.training.recorder.budget import Budget
 from leadline.training.recorder.capture_groups import Part
 from leadline.training.recorder.overhead import Overhead
 from leadline.training.recorder.schedule import CaptureSchedule
 from leadline.training.recorder.step_output import StepOutput, is_never_urgent
-from leadline.training.step_context import StepContext
 
 Items = tuple[CaptureItem, ...]
 

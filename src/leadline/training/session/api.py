@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.errors import LeadlineError, RunNotFoundError
+from leadline.instrumentation.forking import makes_copy
 from leadline.records.formatting import printable
 from leadline.records.manifest import Manifest
 from leadline.records.names import MODES
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.node_lock import node_name
-from leadline.training.forking import makes_copy
 from leadline.training.session.session import Session
 
 if TYPE_CHECKING:

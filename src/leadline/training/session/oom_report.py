@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from leadline.frameworks.capabilities import MeasuresMemory, MemoryWatch
 from leadline.frameworks.installed import Frameworks
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.step_context import StepContext
 from leadline.records.event import Event
 from leadline.records.memory_by_owner import MemoryAtError
 from leadline.store import layout
 from leadline.store.documents import make_subfolder, write_document
-from leadline.training.guard import Guard
-from leadline.training.step_context import StepContext
 
 MAX_REPORTS: Final = 5
 """A script that retries with smaller batches may run out of memory often."""

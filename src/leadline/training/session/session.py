@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from leadline.instrumentation.check import StepChecks, make_checks
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.own_frames import hide_own_frames, show_own_frames
 from leadline.records.documents import DisabledCapture, WatchedModel, WorkerDocument
 from leadline.records.manifest import Manifest
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.request import Profile, Track
 from leadline.store import layout
-from leadline.training.check import StepChecks, make_checks
-from leadline.training.guard import Guard
-from leadline.training.own_frames import hide_own_frames, show_own_frames
 from leadline.training.session.plan_summary import described_plan
 from leadline.training.session.trainer import TrainerFacts
 from leadline.training.session.worker_names import is_launched, rank_number, worker_name
@@ -25,11 +25,11 @@ from leadline.training.session.worker_names import is_launched, rank_number, wor
 if TYPE_CHECKING:
     from leadline.frameworks.adapter import Adapter
     from leadline.frameworks.loggers.registry import Loggers
+    from leadline.instrumentation.step_context import StepContext
     from leadline.store.writer import Writer
     from leadline.training.doctor.probe import DoctorProbe
     from leadline.training.recorder.control_requests import ControlRequests
     from leadline.training.session.exit_record import ExitRecord
-    from leadline.training.step_context import StepContext
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ class Session:
         atexit.register(self._close_at_exit)
 
     def _make_context(self) -> StepContext:
-        from leadline.training.step_context import StepContext
+        from leadline.instrumentation.step_context import StepContext
 
         return StepContext(
             self.run,
@@ -381,7 +381,7 @@ def _open_exit_record(path: str) -> ExitRecord | None:
 def _error() -> str:
     if getattr(sys, "last_value", None) is None:
         return ""
-    from leadline.training.uncaught import uncaught_exception  # compiles expressions, only where they are needed
+    from leadline.instrumentation.uncaught import uncaught_exception  # compiles expressions, only where they are needed
 
     return uncaught_exception()
 

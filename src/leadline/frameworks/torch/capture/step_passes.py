@@ -12,8 +12,8 @@ from leadline.frameworks.adapter import EvalCallbacks
 from leadline.frameworks.torch.capture.forward_capture import tensors_in
 from leadline.frameworks.torch.capture.forward_pass import ForwardPass, choose_pass
 from leadline.frameworks.torch.naming.model_names import ModelModules
+from leadline.instrumentation.guard import Facts
 from leadline.records.plan import CaptureItem
-from leadline.training.guard import Facts
 
 _MAX_CANDIDATES: Final = 4
 _MAX_FALSE_EVAL_STEPS: Final = 3

@@ -26,8 +26,8 @@ from leadline.frameworks.torch.hooks.function_mode import LOSS_KINDS, CallState,
 from leadline.frameworks.torch.hooks.inner_calls import InnerCalls, Pause
 from leadline.frameworks.torch.hooks.tracing import HookGuard, is_transformed, python_call_ns
 from leadline.frameworks.torch.naming.model_names import ModuleNames, unwrap
+from leadline.instrumentation.guard import Guard
 from leadline.records.plan import CaptureItem
-from leadline.training.guard import Guard
 
 _CALLS_PER_MODULE: Final = 320
 """What the two hooks of a module cost outside the measured spans, in calls of a Python function."""

@@ -16,7 +16,7 @@ from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import is_transformed
 from leadline.frameworks.torch.naming.model_names import ModelModules
 from leadline.frameworks.torch.timing.flops import FORMULAS
-from leadline.training.guard import Guard
+from leadline.instrumentation.guard import Guard
 
 _ACTIVATIONS: Final = (
     "celu",

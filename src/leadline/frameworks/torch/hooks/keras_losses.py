@@ -18,9 +18,9 @@ from leadline.frameworks.torch.capture.device_copy import number_of
 from leadline.frameworks.torch.capture.forward_row import untracked_in_full_precision
 from leadline.frameworks.torch.capture.loss_inputs import LossInputs
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
+from leadline.instrumentation.guard import Facts, Guard
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import LossKind
-from leadline.training.guard import Facts, Guard
 
 Original = Callable[..., Any]
 _OF_CLASSES: Final = "cross_entropy"

@@ -19,9 +19,9 @@ from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import HookGuard
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 from leadline.records.phases import CHECKPOINT
-from leadline.training.guard import Guard
-from leadline.training.timeline.step_timeline import StepTimeline
 
 
 class _Depth(threading.local):

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from leadline.instrumentation.guard import Facts
+from leadline.instrumentation.resumption import Resumption
+from leadline.instrumentation.timeline.step_clock import StepClock
 from leadline.records.documents import MAX_TRAININGS
 from leadline.records.event import TRAINING, Event
 from leadline.records.json_object import JsonObject
-from leadline.training.guard import Facts
-from leadline.training.resumption import Resumption
-from leadline.training.timeline.step_clock import StepClock
 
 if TYPE_CHECKING:
     from leadline.store.writer import Writer

@@ -6,16 +6,16 @@ import time
 from collections.abc import Callable
 from threading import get_ident
 
+from leadline.instrumentation.timeline import step_sums
+from leadline.instrumentation.timeline.device_clock import DeviceClock, Marks
+from leadline.instrumentation.timeline.phase_sink import OwnTime, PhaseSink
+from leadline.instrumentation.timeline.step_clock import NullListener, StepListener
+from leadline.instrumentation.timeline.step_progress import StepProgress
+from leadline.instrumentation.timeline.step_rows import StepRows
+from leadline.instrumentation.timeline.step_sums import CallKey, PhaseSums
+from leadline.instrumentation.timeline.thread_clock import UNKNOWN, SampledSteps, ThreadClock
 from leadline.records import phases
 from leadline.records.json_object import JsonObject
-from leadline.training.timeline import step_sums
-from leadline.training.timeline.device_clock import DeviceClock, Marks
-from leadline.training.timeline.phase_sink import OwnTime, PhaseSink
-from leadline.training.timeline.step_clock import NullListener, StepListener
-from leadline.training.timeline.step_progress import StepProgress
-from leadline.training.timeline.step_rows import StepRows
-from leadline.training.timeline.step_sums import CallKey, PhaseSums
-from leadline.training.timeline.thread_clock import UNKNOWN, SampledSteps, ThreadClock
 
 
 class StepTimeline:

@@ -9,6 +9,7 @@ import jax
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.capture_requests import CapturedTensor, ColumnSets
 from leadline.frameworks.jax import compatibility
 from leadline.frameworks.jax.capture import JaxSubject
 from leadline.frameworks.jax.check.check_hooks import JaxChecks
@@ -28,7 +29,6 @@ from leadline.frameworks.kit.late_scalar import LateRow
 from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.pending import PendingNumbers
-from leadline.frameworks.tapped import Blocks, Values
 from leadline.frameworks.training_description import TrainingDescription
 from leadline.instrumentation.check import StepChecks
 from leadline.instrumentation.guard import Guard
@@ -57,7 +57,7 @@ class JaxAdapter:
         self._patches, self._watch = Patches(), WATCH
         self._uncaptured = Uncaptured({}, note)
         self._libraries: Libraries | None = None
-        self._captured, self._blocks = CapturedArrays(note), Blocks()
+        self._captured, self._blocks = CapturedArrays(note), ColumnSets()
 
     def version(self) -> str:
         return str(jax.__version__)
@@ -155,7 +155,7 @@ class JaxAdapter:
         values = steps.take_layers()
         return self._keep(items, values, "train") if values else None
 
-    def _keep(self, items: Sequence[CaptureItem], values: Sequence[Values], mode: str) -> CapturedArrays:
+    def _keep(self, items: Sequence[CaptureItem], values: Sequence[CapturedTensor], mode: str) -> CapturedArrays:
         self._captured.begin(items, mode)
         self._blocks.keep(self._captured, items, values)
         if self._watch.steps is not None:

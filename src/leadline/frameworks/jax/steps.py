@@ -8,6 +8,7 @@ from typing import Any, Final
 import jax
 
 from leadline.frameworks.adapter import Forward, StepCallbacks
+from leadline.frameworks.capture_requests import CapturedTensor
 from leadline.frameworks.frozen_parameters import FrozenParameters
 from leadline.frameworks.jax.check.check_hooks import JaxChecks
 from leadline.frameworks.jax.facts import LossPlace, losses_in
@@ -26,7 +27,6 @@ from leadline.frameworks.kit.fresh_gradients import FRESH_GRADIENTS
 from leadline.frameworks.kit.loss_facts import NO_FACTS
 from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.process_memory import process_memory
-from leadline.frameworks.tapped import Values
 from leadline.instrumentation.guard import Guard
 from leadline.records.phases import COMPUTE
 from leadline.records.plan import CaptureItem
@@ -87,7 +87,7 @@ class TrainingSteps:
         self.is_within_call = False
         self.eager: EagerCall | None = None
         """The step outside of compiled functions."""
-        self._layers: list[Values] = []
+        self._layers: list[CapturedTensor] = []
         """What was captured of layers in the current step."""
 
     # --- calls of compiled functions ----------------------------------------------------------------------
@@ -210,7 +210,7 @@ class TrainingSteps:
             self._layers = [value for value in values if "layers" in value.info.collections]
             self._callbacks.cost.end(begun)
 
-    def take_layers(self) -> list[Values]:
+    def take_layers(self) -> list[CapturedTensor]:
         """Return what was captured of layers in the current step, and forget it."""
         taken, self._layers = self._layers, []
         return taken
@@ -280,7 +280,7 @@ class TrainingSteps:
 
     # --- values of the current step -----------------------------------------------------------------------
 
-    def values(self, items: Sequence[CaptureItem]) -> list[Values]:
+    def values(self, items: Sequence[CaptureItem]) -> list[CapturedTensor]:
         """Return what ``items`` select in the current step."""
         if self._call is None:
             return []
@@ -333,7 +333,7 @@ class TrainingSteps:
         if self._call is not None:
             self._end_step(self._call.owner.current)
 
-    def origin(self) -> list[Values]:
+    def origin(self) -> list[CapturedTensor]:
         """Return the layers of the current step, if it is the first one with a loss or gradient that is not finite."""
         if self._call is None or not self._call.shows_origin or self.forward_items:
             return []

@@ -13,10 +13,10 @@ from tensorflow.python.eager.polymorphic_function.polymorphic_function import Fu
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.capture_requests import ColumnSets, record_compilation
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, parameter_collections
 from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.patches import Patches
-from leadline.frameworks.tapped import Blocks, record_compilation
 from leadline.frameworks.tensorflow import cluster
 from leadline.frameworks.tensorflow.capture import Optimized, TensorFlowSubject
 from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
@@ -58,7 +58,7 @@ class TensorFlowAdapter:
         self._steps: Steps | None = None
         self._keras: KerasHooks | None = None
         self._prefixes: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-        self._captured, self._blocks = CapturedArrays(note), Blocks()
+        self._captured, self._blocks = CapturedArrays(note), ColumnSets()
 
     def version(self) -> str:
         keras = _keras_version()

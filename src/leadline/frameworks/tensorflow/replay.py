@@ -15,8 +15,8 @@ from tensorflow.python.framework import op_def_registry
 from tensorflow.python.framework.auto_control_deps_utils import get_read_only_resource_input_indices_graph
 from tensorflow.python.ops import gen_dataset_ops
 
+from leadline.frameworks.capture_requests import CapturedTensor
 from leadline.frameworks.kit.loss_facts import NO_FACTS
-from leadline.frameworks.tapped import Values
 from leadline.frameworks.tensorflow.taps import Taps
 from leadline.frameworks.tensorflow.tracing import TracedFunction, Tracing, Variant, nodes_of
 from leadline.frameworks.traces import RETRACED, Traces
@@ -63,7 +63,7 @@ class StepCall:
     begun_ns: int = 0
     batches: int = 1
     iterations: int = 0
-    replayed: list[Values] | None = None
+    replayed: list[CapturedTensor] | None = None
     substitute: Callable[[], Any] | None = None
     is_exhausted: bool = False
     target: list[Target | None] = field(default_factory=list)
@@ -113,7 +113,7 @@ class Replays:
         if call.replayed is None:
             self._prepare(call, items)
 
-    def run(self, call: StepCall, items: Sequence[CaptureItem]) -> list[Values]:
+    def run(self, call: StepCall, items: Sequence[CaptureItem]) -> list[CapturedTensor]:
         """Return what ``items`` select in a call, which is replayed for that at most once."""
         if call.replayed is None:
             call.replayed = []

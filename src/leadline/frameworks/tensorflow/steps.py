@@ -11,11 +11,11 @@ import tensorflow as tf
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.capture_requests import CapturedTensor, numbers_of
 from leadline.frameworks.keras.frozen import frozen_parameters
 from leadline.frameworks.kit.fresh_gradients import FRESH_GRADIENTS
 from leadline.frameworks.kit.loss_facts import NO_FACTS
 from leadline.frameworks.process_memory import process_memory
-from leadline.frameworks.tapped import Values, numbers_of
 from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
 from leadline.frameworks.tensorflow.loss_only_batches import LossOnlyBatches, scores_of
 from leadline.frameworks.tensorflow.losses import LossReading, LossTotals
@@ -78,7 +78,7 @@ class Steps:
         self.eager_taps: EagerTaps | None = None
         self._phases: list[Phase] = []
         self._call: StepCall | None = None
-        self._eager_gradients: Callable[[Sequence[CaptureItem]], list[Values]] | None = None
+        self._eager_gradients: Callable[[Sequence[CaptureItem]], list[CapturedTensor]] | None = None
         self._pending: _Step | None = None
         self.eager_variables: Sequence[Any] = ()
         """The variables of the current eager update: an optimizer has none before its first one."""
@@ -133,13 +133,13 @@ class Steps:
             self._note(f"{function.name} is not captured: {facts.refusal}")
         return facts
 
-    def replay(self, items: Sequence[CaptureItem]) -> list[Values]:
+    def replay(self, items: Sequence[CaptureItem]) -> list[CapturedTensor]:
         """Return what ``items`` select in the current step."""
         if self._call is not None:
             return self._replays.run(self._call, (*items, *self.forward_items))
         return self._eager_gradients(items) if self._eager_gradients is not None else []
 
-    def forward_values(self) -> list[Values]:
+    def forward_values(self) -> list[CapturedTensor]:
         """Return what was captured of layers in the current step."""
         if self._call is not None and self._call.replayed is not None:
             return self._call.replayed
@@ -215,7 +215,7 @@ class Steps:
     def begin_update(
         self,
         optimizer: Any,
-        gradients: Callable[[Sequence[CaptureItem]], list[Values]],
+        gradients: Callable[[Sequence[CaptureItem]], list[CapturedTensor]],
         variables: Sequence[Any],
     ) -> None:
         """Begin an update outside of a function."""

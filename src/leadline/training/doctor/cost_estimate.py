@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from leadline.config.presets import FIRST_STEPS
-from leadline.frameworks.installed import Frameworks
+from leadline.frameworks.loaded_adapters import LoadedAdapters
 from leadline.instrumentation.step_context import StepContext
 from leadline.records.doctor_report import PlanPart, PlanPrice
 from leadline.records.names import SCALAR_COLLECTIONS, TREE_COLLECTIONS, is_module_collection
@@ -44,7 +44,7 @@ class CostEstimator:
         host_bytes: Memory for raw captures; what does not fit is not copied, as in a run.
     """
 
-    def __init__(self, frameworks: Frameworks, optimizers: Sequence[Any], *, host_bytes: int) -> None:
+    def __init__(self, frameworks: LoadedAdapters, optimizers: Sequence[Any], *, host_bytes: int) -> None:
         self._frameworks: Any = _WithoutForward(frameworks)
         self._optimizers, self._host_bytes = tuple(optimizers), host_bytes
         self._measured: dict[tuple[Any, ...], tuple[int, int]] = {}
@@ -121,7 +121,7 @@ def _is_of_optimizers(item: CaptureItem) -> bool:
 class _WithoutForward:
     """The frameworks without their forward passes: the training has ended its own."""
 
-    def __init__(self, frameworks: Frameworks) -> None:
+    def __init__(self, frameworks: LoadedAdapters) -> None:
         self.captures_between_steps = frameworks.captures_between_steps
         self.subject, self.steps_before = frameworks.subject, frameworks.steps_before
         self.number, self.row = frameworks.number, frameworks.row

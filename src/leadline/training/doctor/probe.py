@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from leadline.frameworks.adapter import Score
 from leadline.frameworks.call_site import CallSite
-from leadline.frameworks.installed import Frameworks
+from leadline.frameworks.loaded_adapters import LoadedAdapters
 from leadline.instrumentation.step_context import StepContext
 from leadline.records.doctor_report import DoctorOrder, DoctorReport, Inventory, LossOrigin, PlanPrice, UncapturedEntry
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
@@ -50,7 +50,7 @@ class DoctorProbe:
         plan: CapturePlan,
         context: StepContext,
         recorder: StepRecorder,
-        frameworks: Frameworks,
+        frameworks: LoadedAdapters,
         control: ControlRequests,
     ) -> None:
         self._plan, self._context, self._control = plan, context, control

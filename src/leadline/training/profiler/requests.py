@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from leadline.frameworks.capabilities import RecordsDataLoading
-from leadline.frameworks.installed import Frameworks
+from leadline.frameworks.loaded_adapters import LoadedAdapters
 from leadline.instrumentation.guard import Guard
 from leadline.instrumentation.recording import Opener, ProfileUnavailableError, Recording
 from leadline.instrumentation.step_context import StepContext
@@ -117,7 +117,7 @@ class ProfileRequests:
         self._windows.is_idle = True
 
 
-def framework_openers(frameworks: Frameworks, run: str, guard: Guard) -> dict[Kind, Opener]:
+def framework_openers(frameworks: LoadedAdapters, run: str, guard: Guard) -> dict[Kind, Opener]:
     """Return the openers of operator and data loader recordings, by kind of window."""
 
     def open_operators(window: ProfileWindow) -> Recording:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.frameworks.adapter import Forward, Program
-from leadline.frameworks.installed import Frameworks
+from leadline.frameworks.loaded_adapters import LoadedAdapters
 from leadline.frameworks.pending import Pending, PendingNumbers
 from leadline.instrumentation.guard import Facts
 from leadline.instrumentation.step_context import StepContext
@@ -46,7 +46,7 @@ class StepOutput:
     def __init__(
         self,
         context: StepContext,
-        frameworks: Frameworks,
+        frameworks: LoadedAdapters,
         schedules: PlanSchedules,
         scalars: ScalarBuffer,
         *,

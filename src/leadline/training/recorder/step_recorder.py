@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from leadline.frameworks.adapter import Score
-from leadline.frameworks.installed import Frameworks
+from leadline.frameworks.loaded_adapters import LoadedAdapters
 from leadline.frameworks.pending import PendingNumbers
 from leadline.instrumentation.step_context import StepContext
 from leadline.instrumentation.timeline.deferred_calls import DeferredCalls
@@ -53,7 +53,7 @@ class StepRecorder:
         self,
         context: StepContext,
         plan: CapturePlan,
-        frameworks: Frameworks,
+        frameworks: LoadedAdapters,
         control: ControlRequests,
         open_writer: Callable[[], Writer],
         *,

@@ -59,7 +59,7 @@ class Session:
     def __init__(
         self, run: str, manifest: Manifest, node: str, imported_ns: int | None = None, imported: str | None = None
     ) -> None:
-        from leadline.frameworks.installed import Frameworks
+        from leadline.frameworks.loaded_adapters import LoadedAdapters
         from leadline.frameworks.trainer_loops import end_running_loops
         from leadline.store import codec
         from leadline.training.profiler.requests import ProfileRequests, framework_openers
@@ -78,7 +78,7 @@ class Session:
         """Called when everything is written."""
         self.guard = Guard(self._disable)
         self.context = context = self._make_context()
-        self._frameworks = frameworks = Frameworks(context.note, self._update_plan)
+        self._frameworks = frameworks = LoadedAdapters(context.note, self._update_plan)
         self.trainer = trainer = TrainerFacts(context.clock)
         control = ControlRequests(
             context,

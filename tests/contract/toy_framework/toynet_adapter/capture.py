@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import toynet
 
-from leadline.frameworks.array_capture import Block, CapturedArrays
+from leadline.frameworks.array_capture import CapturedArrays, ColumnSet
 from leadline.frameworks.kit.gradient_norms import NORM, norm_info, wants_norm
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, may_select, parameter_collections
 from leadline.frameworks.labels import Labels
@@ -67,7 +67,9 @@ class ToyProgram:
         self._label, prefix = names
         self._captured = CapturedArrays(note)
         self._captured.begin(items, "train")
-        self._norm = Block((norm_info(prefix + NORM, items),), ((0, "value"),)) if wants_norm(items, prefix) else None
+        self._norm = (
+            ColumnSet((norm_info(prefix + NORM, items),), ((0, "value"),)) if wants_norm(items, prefix) else None
+        )
         self._updated = [
             each for each in named if "update_ratio" in self._captured.requested(each.name, each.collections)[0]
         ]

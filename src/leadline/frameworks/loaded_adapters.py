@@ -55,7 +55,7 @@ TITLES: Final = {
 """How the frameworks write their names."""
 
 
-class Frameworks:
+class LoadedAdapters:
     """The adapters of all frameworks that the process has imported, and of our own hook.
 
     **Imports no framework** - an adapter is added when its framework has been imported, before or after ``install``.

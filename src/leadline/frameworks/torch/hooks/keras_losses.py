@@ -57,7 +57,10 @@ class KerasLosses:
         Args:
             on_trained: Called with models that Keras trains, once each.
         """
-        self._forward, self._inputs, self._guard, self._on_trained = forward, inputs, guard, on_trained
+        self._forward = forward
+        self._inputs = inputs
+        self._guard = guard
+        self._on_trained = on_trained
         self._trained: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._facts, self._accuracy = facts.of("facts about loss calls are"), facts.of("accuracies are")
         self._local = _Local()

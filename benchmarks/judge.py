@@ -30,7 +30,7 @@ from leadline.judge.judge import judge_run
 from leadline.judge.rule_plan import resolve_rules
 from leadline.store import layout
 from leadline.store.documents import read_document
-from leadline.store.presence import node_name
+from leadline.store.node_lock import node_name
 from leadline.testing.runs import START_NS, RunWriter, SystemSample
 
 SHARE_LIMIT = Limit(10.0)

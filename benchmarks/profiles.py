@@ -21,10 +21,10 @@ from harness import Row
 
 from leadline.frameworks.torch.naming.model_names import ModuleNames, ModuleRegistry, ParameterNames
 from leadline.frameworks.torch.timing.operators import OperatorRecording
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.recording import Recording
 from leadline.records.profile_window import ProfileWindow
-from leadline.training.guard import Guard
 from leadline.training.profiler.python_recording import open_callstacks, open_functions
-from leadline.training.recording import Recording
 
 STEPS = 2
 

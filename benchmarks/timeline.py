@@ -27,9 +27,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import leadline
 import leadline.torch
-from leadline.training.guard import Guard
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 from leadline.training.recorder.overhead import Overhead
-from leadline.training.timeline.step_timeline import StepTimeline
 
 _MARKS = (
     "begin_data",

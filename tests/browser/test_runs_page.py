@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from leadline.store import layout
 from leadline.store.documents import write_document
-from leadline.store.presence import node_name
+from leadline.store.node_lock import node_name
 from leadline.testing.runs import START_NS, Capture, RunWriter
 
 SECOND_NS = 1_000_000_000

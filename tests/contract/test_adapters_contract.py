@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 from launching import MXNET, ON_JAX, ON_TENSORFLOW, needs_mxnet
 
-from leadline.frameworks.installed import FRAMEWORKS
+from leadline.frameworks.loaded_adapters import FRAMEWORKS
 from leadline.testing.adapter_contract import AdapterContract
 
 HERE = Path(__file__).parent

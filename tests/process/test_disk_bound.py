@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from launching import bare, losses, script, show, watched
 
-from leadline.store.disk_bound import raw_bytes
+from leadline.store.disk_limit import raw_bytes
 from leadline.store.run_state import run_bytes
 
 BOUND = 10_000_000

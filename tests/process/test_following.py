@@ -94,7 +94,7 @@ def endpoint() -> Iterator[Endpoint]:
 def writer(tmp_path: Path, endpoint: Endpoint) -> RunWriter:
     (tmp_path / "mine.py").write_text(ACTIONS)
     parameters = {"url": endpoint.url, "backoff": 0.2, "retries": 100}
-    post = ActionSpec("*", "mine.py:Post", parameters=parameters, spoken="post", folder=str(tmp_path))
+    post = ActionSpec("*", "mine.py:Post", parameters=parameters, display_name="post", folder=str(tmp_path))
     return RunWriter(tmp_path / "run", rules=[RuleSpec("e", "exploding_tensor")], actions=[post])
 
 

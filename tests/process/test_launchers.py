@@ -20,7 +20,7 @@ from leadline.records.request import Stop
 from leadline.store import layout
 from leadline.store.control import new_request_id, write_request
 from leadline.store.documents import read_document
-from leadline.store.presence import node_name
+from leadline.store.node_lock import node_name
 from leadline.training.bootstrap import SITE
 
 pytestmark = pytest.mark.real_starts

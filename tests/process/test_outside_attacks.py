@@ -28,7 +28,7 @@ from leadline.remote.uploader import Uploader
 from leadline.store import layout
 from leadline.store.control import acknowledge, read_requests
 from leadline.store.documents import append_line, read_document, read_lines
-from leadline.store.presence import acquire_lock
+from leadline.store.node_lock import acquire_lock
 from leadline.store.run_files import IrregularFileError, open_regular, read_regular
 from leadline.testing.runs import Capture, RawTensors, RunWriter
 
@@ -128,7 +128,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, home: Path) -> None:
         with pytest.raises(OSError, match="symbolic links"):
             write()
     changed_ns = target.stat().st_mtime_ns
-    RunDocuments(str(run), "node").give_sign()
+    RunDocuments(str(run), "node").heartbeat()
     assert (contents(home), target.stat().st_mtime_ns) == (before, changed_ns)
 
 

@@ -73,6 +73,19 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert circle_in({module: imports_of(module) for module in MODULES}) == []
 
 
+def test_no_packages_import_each_other_in_a_circle() -> None:
+    """The parts of a package, such as a script that is on the path of every training, count as the whole."""
+    packages = defaultdict[str, set[str]](set)
+    for module in MODULES:
+        packages[package_of(module)] |= {package_of(name) for name in imports_of(module)} - {package_of(module)}
+    assert circle_in(packages) == []
+
+
+def package_of(module: str) -> str:
+    """Return the package below ``leadline`` that a module belongs to; the module itself if it is in none."""
+    return ".".join(module.split(".")[:2])
+
+
 def imports_of(module: str) -> set[str]:
     """Return the modules of Leadline that a module imports anywhere."""
     return {name for name in imported(ast.parse(MODULES[module].read_text())) if name != module}

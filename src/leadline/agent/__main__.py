@@ -21,7 +21,7 @@ from leadline.monitor.processes import identify
 from leadline.records.documents import NodeDocument
 from leadline.store import layout
 from leadline.store.documents import make_folder, read_with_retries
-from leadline.store.presence import acquire_lock, break_lock, mark_ready, node_name, register_process, release_lock
+from leadline.store.node_lock import acquire_lock, break_lock, mark_ready, node_name, register_process, release_lock
 
 USAGE: Final = "usage: python -m leadline.agent RUN ([--quiet] -- COMMAND… | --attach PID [--lock DESCRIPTOR])"
 WRONG_USE: Final = 2
@@ -140,7 +140,7 @@ def _launch(parsed: Arguments, gate: SignalGate, node: str, judge: list[str] | N
     job = LaunchedJob(command, environment, gate, NodeRegistration(documents.run, node, None))
     terminal = Terminal(os.open(os.devnull, os.O_WRONLY) if parsed.is_quiet else 2)
     parts = AgentComponents(
-        documents, job, gate, election, judge=judge, manifest=manifest, unwatched=unreachable, terminal=terminal
+        documents, job, gate, election, judge=judge, manifest=manifest, why_not_monitored=unreachable, terminal=terminal
     )
     agent = Agent(parts)
     try:

@@ -14,7 +14,7 @@ from leadline.records.formatting import listed
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 from leadline.store.documents import make_folder
-from leadline.store.presence import SIGN_SECONDS
+from leadline.store.node_lock import SIGN_SECONDS
 from leadline.store.run_state import read_status
 
 _FAST_POLL_SECONDS: Final = 0.05
@@ -59,7 +59,7 @@ class Agent:
         for folder in layout.FOLDERS:
             make_folder(self._documents.path(folder))
         self._documents.set_status(agent_pid=os.getpid(), node=self._documents.node)
-        self._documents.give_sign()
+        self._documents.heartbeat()
         parts.write_node()
         parts.messages.announce_run()
         if parts.left_out:
@@ -156,7 +156,7 @@ class Agent:
         if self._documents.is_secondary:
             self._sign_at = now
             is_closed = read_status(self._documents.run).status in JOB_ENDED
-            is_led = election.others.was_seen_after(election.primary, self._ended_at)
+            is_led = election.others.has_heartbeat_since(election.primary, self._ended_at)
             return not (is_closed or is_led or self._has_left)
         running = election.others.running(now)
         if not running and not parts.workers.are_running_elsewhere():
@@ -175,7 +175,7 @@ class Agent:
         self._check_for_removal()
         if now >= self._sign_at and not self._is_run_removed:
             self._sign_at = now + SIGN_SECONDS
-            self._documents.give_sign()
+            self._documents.heartbeat()
             self._follow_election()
         elif self._election.is_proposing:
             self._follow_election()

@@ -35,7 +35,7 @@ class AgentComponents:
         election: Which agent of the run is the primary one.
         judge: The command that starts the judge; None: the judge is not installed.
         manifest: The manifest of the run.
-        unwatched: Why Leadline cannot be loaded into the job; None: it can.
+        why_not_monitored: Why Leadline cannot be loaded into the job; None: it can.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class AgentComponents:
         *,
         judge: list[str] | None,
         manifest: StartedManifest,
-        unwatched: str | None = None,
+        why_not_monitored: str | None = None,
         terminal: Terminal | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -57,10 +57,11 @@ class AgentComponents:
         self.gate = gate
         self.terminal = terminal
         self.clock = clock
-        self.unwatched, self.election = unwatched, election
+        self.why_not_monitored = why_not_monitored
+        self.election = election
         self._incarnations = read_incarnations(documents.run)
         self.manifest, self.left_out = manifest.document, manifest.left_out
-        self.messages = StartMessages(terminal, documents, self.manifest, unwatched=unwatched)
+        self.messages = StartMessages(terminal, documents, self.manifest, why_not_monitored=why_not_monitored)
         self.workers = WorkerTracker(
             documents.run, documents.node, election.others, self.messages, terminal, clock=clock
         )
@@ -82,23 +83,14 @@ class AgentComponents:
             workers=self.workers,
             judge=self.judge,
             monitor=self.monitor,
-            can_notice_stop=unwatched is None,
+            can_notice_stop=why_not_monitored is None,
             terminal=terminal,
         )
-        self.compaction = Compaction(
-            documents.run, os.environ, gate, warn=lambda text: terminal.message(text, "warning")
-        )
-        self.upload = UploadProcess(
-            documents.run, os.environ, gate, warn=lambda text: terminal.message(text, "warning"), clock=clock
-        )
-        self.report = FinalReport(
-            documents.run,
-            os.environ,
-            gate,
-            warn=lambda text: terminal.message(text, "warning"),
-            choice=self.manifest.settings.get("report"),
-        )
-        self.removal = RawTensorRemoval(documents.run, warn=lambda text: terminal.message(text, "warning"))
+        run, choice = documents.run, self.manifest.settings.get("report")
+        self.compaction = Compaction(run, os.environ, gate, warn=terminal.warn)
+        self.upload = UploadProcess(run, os.environ, gate, warn=terminal.warn, clock=clock)
+        self.report = FinalReport(run, os.environ, gate, warn=terminal.warn, choice=choice)
+        self.removal = RawTensorRemoval(run, warn=terminal.warn)
         self.horovod = HorovodTimelines(documents.run, documents.node, documents.started_ns)
 
     def write_node(self, *, exit_status: int | None = None, has_ended: bool = False) -> None:

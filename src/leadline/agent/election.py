@@ -75,7 +75,7 @@ class OtherNodes:
         """Return whether a node has given no sign of life for a while; of an unknown one, since the first call."""
         return now - self._seen_at.setdefault(node, now) >= SILENT_SECONDS
 
-    def was_seen_after(self, node: str, moment: float) -> bool:
+    def has_heartbeat_since(self, node: str, moment: float) -> bool:
         """Return whether a node has given a sign of life after a moment."""
         return self._seen_at.get(node, moment) > moment
 

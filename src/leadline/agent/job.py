@@ -11,7 +11,7 @@ from leadline.agent.signals import SignalGate, send, signal_set
 from leadline.monitor.processes import Identity, ProcessTree, identify
 from leadline.process.child import Child
 from leadline.store import layout
-from leadline.store.presence import acquire_lock, mark_ready, registered_processes, release_lock
+from leadline.store.node_lock import acquire_lock, mark_ready, registered_processes, release_lock
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _OWN_STREAMS: Final = {number: number for number in range(3)}

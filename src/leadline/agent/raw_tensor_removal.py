@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from leadline.store.disk_bound import read_disk_bound, remove_excess
+from leadline.store.disk_limit import read_disk_limit, remove_excess
 
 _CHECK_SECONDS: Final = 5.0
 
@@ -20,7 +20,7 @@ class RawTensorRemoval:
 
     def __init__(self, run: str, *, warn: Warn) -> None:
         self._run, self._warn = run, warn
-        self._max_bytes = read_disk_bound(run).max_bytes
+        self._max_bytes = read_disk_limit(run).max_bytes
         self._check_at = 0.0
         self._has_warned = False
 
@@ -35,7 +35,7 @@ class RawTensorRemoval:
         if self._max_bytes is None:
             return
         self._remove()
-        removed = read_disk_bound(self._run).describe()
+        removed = read_disk_limit(self._run).describe()
         if removed:
             self._warn(removed)
 

@@ -129,7 +129,7 @@ class RequestHandler:
         self.commands = Commands(documents.run, manifest, os.environ, gate, answer=self._answer_command)
         tree = job.new_tree()
         tree.foreign_sessions = gate.sessions
-        self.stop = StopSequence(tree, lambda text: terminal.message(text, "warning"))
+        self.stop = StopSequence(tree, terminal.warn)
 
     def poll(self, now: float) -> None:
         """Handle the requests that arrived."""

@@ -60,7 +60,7 @@ class RunDocuments:
         self._pending.clear()
         self.is_secondary = True
 
-    def give_sign(self) -> None:
+    def heartbeat(self) -> None:
         """Touch the file that shows the agents of other nodes that this one is alive."""
         path = self.path(layout.node_sign(self.node))
         try:

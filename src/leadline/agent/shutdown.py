@@ -148,7 +148,8 @@ class Shutdown:
         """
         parts = self._parts
         is_ended_by_request = signals.was_interrupted or parts.requests.stop.request is not None
-        if not parts.job.is_ours or parts.job.exit_status is None or is_ended_by_request or parts.unwatched is not None:
+        has_ended = parts.job.is_ours and parts.job.exit_status is not None
+        if not has_ended or is_ended_by_request or parts.why_not_monitored is not None:
             return []
         tree = parts.job.new_tree()
         tree.foreign_sessions = parts.gate.sessions
@@ -313,7 +314,7 @@ class Shutdown:
             has_rules=parts.judge.is_needed and bool(parts.manifest.rules),
             actions=tuple(read_actions(parts.documents.run)) if parts.manifest.actions else (),
             dropped=tuple(dropped),
-            unwatched=parts.unwatched,
+            why_not_monitored=parts.why_not_monitored,
             report=parts.report.plan(seconds, workers),
         )
         parts.terminal.write(summary_lines(end, width=parts.terminal.width))

@@ -63,7 +63,7 @@ class JobEnd:
     """The last known state of each action that was triggered."""
     report: str | None = None
     """Where the report of the run will be; None: nobody renders one."""
-    unwatched: str | None = None
+    why_not_monitored: str | None = None
     """Why Leadline could not be loaded into the job, where that was known before the start."""
 
 
@@ -77,7 +77,7 @@ def summary_lines(end: JobEnd, *, width: int) -> list[str]:
     checkpoint = checkpoint_to_keep(end.workers, end.outcome.findings_ranked)
     if checkpoint is not None and checkpoint.problem_step is not None:
         head += _wrap(f"{PREFIX}  ", f"checkpoint: {checkpoint.describe()}", width)
-    if not end.workers and (end.status != "Failed" or end.unwatched is not None):
+    if not end.workers and (end.status != "Failed" or end.why_not_monitored is not None):
         head += _wrap(f"{PREFIX}  ", _why_no_step(end), width)
     sampling = describe.sampling(sampled(end.workers))
     head += _fitting_lines("sampled less often to stay within the overhead budget", sampling, width, lines=2)
@@ -166,8 +166,8 @@ def _format_exit(end: JobEnd) -> str:
 
 
 def _why_no_step(end: JobEnd) -> str:
-    if end.unwatched is not None:
-        return f"system metrics only: {end.unwatched}"
+    if end.why_not_monitored is not None:
+        return f"system metrics only: {end.why_not_monitored}"
     return (
         "no training step was seen, only system metrics were recorded: the command may not train with a supported "
         "framework, may have ended before its first step, or starts Python with -I, -E, -S or an environment of its "

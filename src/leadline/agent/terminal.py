@@ -60,6 +60,10 @@ class Terminal:
         """Write one line with the prefix ``leadline``."""
         self._write([f"{PREFIX}  {self.colorize(printable(text), style)}"])
 
+    def warn(self, text: str) -> None:
+        """Write one line as a warning."""
+        self.message(text, "warning")
+
     def colorize(self, text: str, style: str) -> str:
         """Return the text in the color of a style, where colors are enabled."""
         color = _COLORS[style]
@@ -112,11 +116,11 @@ class StartMessages:
     """Announces the run, then what its first worker captures, then how to follow and stop the run.
 
     Args:
-        unwatched: Why Leadline cannot be loaded into the job; None: it can.
+        why_not_monitored: Why Leadline cannot be loaded into the job; None: it can.
     """
 
     def __init__(
-        self, terminal: Terminal, documents: RunDocuments, manifest: ManifestDocument, *, unwatched: str | None
+        self, terminal: Terminal, documents: RunDocuments, manifest: ManifestDocument, *, why_not_monitored: str | None
     ) -> None:
         self.has_hinted = False
         """Whether the commands to follow and stop the run were shown."""
@@ -125,7 +129,7 @@ class StartMessages:
         self._terminal = terminal
         self._documents = documents
         self._manifest = manifest
-        self._unwatched = unwatched
+        self._why_not_monitored = why_not_monitored
 
     def announce_run(self) -> None:
         """Show the name, the directory and the configuration of the run."""
@@ -139,10 +143,10 @@ class StartMessages:
             return
         rules = counted(len(self._manifest.rules), "rule")
         configuration = f"preset {self._manifest.preset}, {rules}"
-        if self._unwatched is not None:
-            configuration = f"system metrics only: {self._unwatched}"
+        if self._why_not_monitored is not None:
+            configuration = f"system metrics only: {self._why_not_monitored}"
         self._terminal.message(f"run {name} → {place}   {configuration}")
-        if self._unwatched is not None:
+        if self._why_not_monitored is not None:
             self.hint()
 
     def announce_worker(self, document: WorkerDocument) -> None:

@@ -40,11 +40,11 @@ class Overload:
     @property
     def message(self) -> str:
         percent = f"{100 * self.share:.0f} % of the time after the first step"
-        told = f"the machine was overloaded: the training's thread waited for a CPU in {percent}"
+        waited = f"the machine was overloaded: the training's thread waited for a CPU in {percent}"
         if not self.is_severe:
-            return told
+            return waited
         undecided = ", and whether the training waits for its data is undecided" if self.loads_most else ""
-        return f"{told}; timings are not reliable{undecided}"
+        return f"{waited}; timings are not reliable{undecided}"
 
     def to_dict(self) -> OverloadDocument:
         """Return plain JSON values."""

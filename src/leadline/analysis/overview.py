@@ -43,7 +43,7 @@ from leadline.records.trainer_facts import checkpoint_to_keep, planned_steps
 from leadline.remote import mirror
 from leadline.store import layout
 from leadline.store.control import read_actions
-from leadline.store.disk_bound import read_disk_bound
+from leadline.store.disk_limit import read_disk_limit
 from leadline.store.documents import read_lines, to_json
 from leadline.store.run_state import read_rule_summary, recorded_bytes
 from leadline.store.upload_state import read_upload
@@ -59,7 +59,7 @@ def overview(run: Run) -> RunOverview:
         "name": run.name,
         "uri": mirror.uri_of(run.path) or run.uri,
         "upload": upload_of(run),
-        "removed": read_disk_bound(run.path).describe() or None,
+        "removed": read_disk_limit(run.path).describe() or None,
         "status": run.status,
         "status_note": run.status_note,
         "outcome": outcome.to_dict(),

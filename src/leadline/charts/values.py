@@ -156,32 +156,24 @@ def layers(
         bar=colour_bar,
         **({"customdata": theme.float32(values)} if is_log else {}),
     )
-    more = data.get("nonfinite")
-    if more is not None:
+    if (more := data.get("nonfinite")) is not None:
         is_nonfinite &= ~np.isin(steps, more["steps"])  # which are drawn from where they begin
     if is_nonfinite.any():
-        theme.add_heat_map(
-            fig,
-            steps,
-            names,
-            theme.float32(np.where(is_nonfinite, 1.0, np.nan)),
-            "%{y}<br>step %{x:,}: not finite",
-            scale=[[0, theme.PALETTE[3]], [1, theme.PALETTE[3]]],
-            title="",
-            showscale=False,
-        )
+        _add_red(fig, steps, names, is_nonfinite, "%{x:,}")
     if more is not None:
         bad, _, _ = _merge_rows(more["values"], tensors)
         width = max(1.0, (max(steps[-1], more["steps"][-1]) - steps[0]) / _LEAST_CELLS)
         _add_nonfinite(fig, more["steps"], names, bad, width)
-    notes = [f"{rows_merged} tensors per row (median)"] if rows_merged > 1 else []
-    notes += ["red: not finite"] if is_nonfinite.any() or more is not None else []
-    notes += ["grey: not captured"] if is_missing.any() or more is not None else []
-    if notes:
-        theme.add_note(fig, " · ".join(notes))
-    fig.update_layout(plot_bgcolor=theme.NOT_CAPTURED)
+    notes = {
+        f"{rows_merged} tensors per row (median)": rows_merged > 1,
+        "red: not finite": is_nonfinite.any() or more is not None,
+        "grey: not captured": is_missing.any() or more is not None,
+    }
+    if any(notes.values()):
+        theme.add_note(fig, " · ".join(note for note, holds in notes.items() if holds))
+    height = min(1000, max(260, 110 + _ROW_PIXELS * len(names)))
+    fig.update_layout(plot_bgcolor=theme.NOT_CAPTURED, height=height)
     fig.update_yaxes(autorange="reversed", type="category", showgrid=False, nticks=40)
-    fig.update_layout(height=min(1000, max(260, 110 + _ROW_PIXELS * len(names))))
     return theme.set_step_axis(fig)
 
 
@@ -208,11 +200,16 @@ def _add_nonfinite(fig: go.Figure, steps: Floats, names: Sequence[str], values: 
     """Draw red cells around steps, and nothing between them; the rows of ``values`` are those of the chart."""
     edges = np.stack([steps - width / 2, steps + width / 2], axis=1)
     edges[1:, 0] = np.maximum(edges[1:, 0], edges[:-1, 1])  # they touch, or leave a gap
-    cells = np.full((len(names), 2 * len(steps) - 1), np.nan)
-    cells[:, ::2] = np.where(np.isinf(values), 1.0, np.nan)
+    is_red = np.zeros((len(names), 2 * len(steps) - 1), bool)
+    is_red[:, ::2] = np.isinf(values)
+    _add_red(fig, edges.ravel(), names, is_red, "%{x:,.0f}")
+
+
+def _add_red(fig: go.Figure, x: Floats, names: Sequence[str], is_red: npt.NDArray[np.bool_], step: str) -> None:
+    cells = theme.float32(np.where(is_red, 1.0, np.nan))
     red = [[0, theme.PALETTE[3]], [1, theme.PALETTE[3]]]
-    hover = "%{y}<br>step %{x:,.0f}: not finite"
-    theme.add_heat_map(fig, edges.ravel(), names, theme.float32(cells), hover, scale=red, title="", showscale=False)
+    hover = f"%{{y}}<br>step {step}: not finite"
+    theme.add_heat_map(fig, x, names, cells, hover, scale=red, title="", showscale=False)
 
 
 def _merge_rows(values: Floats, names: list[str]) -> tuple[Floats, list[str], int]:

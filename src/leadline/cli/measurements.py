@@ -85,9 +85,9 @@ def _row(digest: Digest, name: str, mode: str, width: int) -> tuple[Text, ...]:
     collections = info.collections if info is not None else ()
     origin = PRINTED if PRINTED in collections else ""
     role = role_in(collections).replace("_", " ")
-    told = role if role and role != name.replace("_", " ") else ""
+    shown_role = role if role and role != name.replace("_", " ") else ""
     return (
-        Text(" ".join(filter(None, ("" if mode == "train" else mode, origin, told))), style="dim"),
+        Text(" ".join(filter(None, ("" if mode == "train" else mode, origin, shown_role))), style="dim"),
         Text(ends, no_wrap=True),
         *chart,
         Text(_extremes(rows, len(workers)), style="dim"),

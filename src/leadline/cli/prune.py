@@ -18,7 +18,7 @@ from leadline.errors import ConfigurationError, LeadlineError
 from leadline.reader.find_runs import list_runs
 from leadline.reader.summary import RunSummary
 from leadline.records.formatting import counted, size
-from leadline.store.disk_bound import raw_bytes, remove_excess
+from leadline.store.disk_limit import raw_bytes, remove_excess
 from leadline.store.run_state import run_bytes
 
 _SECONDS: Final = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}

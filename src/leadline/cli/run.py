@@ -7,11 +7,35 @@ import shutil
 import sys
 from dataclasses import replace
 from importlib.machinery import PathFinder
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-import typer
-
-from leadline.cli.arguments import ModuleOption, complete_collection, complete_preset, complete_rule, complete_run
+from leadline.cli.arguments import ModuleOption
+from leadline.cli.run_options import (
+    BudgetOption,
+    CaptureOption,
+    CheckOption,
+    CommandArgument,
+    ConfigOption,
+    IntervalMsOption,
+    JoinOption,
+    MaxDiskOption,
+    NameOption,
+    NoDefaultRulesOption,
+    NoJoinOption,
+    NoRuleOption,
+    OnOption,
+    OutOption,
+    PresetOption,
+    ProfileOption,
+    ReportOption,
+    ResumeOption,
+    ResumeStepOption,
+    ResumeStoppedOption,
+    RuleOption,
+    SmdebugOption,
+    SpoolMaxOption,
+    TrustRunOption,
+)
 from leadline.config.launcher import job_name
 from leadline.config.run_config import RunConfig, runs_root, spool_root
 from leadline.config.store_uri import is_uri, parse_place
@@ -37,101 +61,31 @@ _STANDARD_INPUT: Final = "-"
 
 
 def run(
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(help="Command or .py file to run; everything after it belongs to the command."),
-    ] = None,
+    command: CommandArgument = None,
     is_module: ModuleOption = False,
-    name: Annotated[str | None, typer.Option(help="Name of the run; default: script or module, and time.")] = None,
-    out: Annotated[
-        str | None,
-        typer.Option(help="Runs directory or URI of an object store; default: $LEADLINE_ROOT or ./leadline-runs."),
-    ] = None,
-    spool_max: Annotated[
-        str | None,
-        typer.Option(help="Bound of the local copy of a run in an object store, by raw tensors; default: 2GB."),
-    ] = None,
-    max_disk: Annotated[
-        str | None,
-        typer.Option(help="Bound of the run directory, such as 20GB: beyond it, the oldest raw tensors are removed."),
-    ] = None,
-    report: Annotated[
-        bool | None,
-        typer.Option(
-            "--report/--no-report", help="Write a report into the run at its end; default: if it took a minute."
-        ),
-    ] = None,
-    config: Annotated[
-        str | None,
-        typer.Option(
-            help="Configuration file, a run whose configuration to reuse, or - for JSON on standard input; "
-            "default: ./leadline.toml."
-        ),
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="light, standard, full, sagemaker, or a preset of leadline.toml.", autocompletion=complete_preset
-        ),
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(help="Maximum overhead as a share of the step time, or off; default 2%, light 1%."),
-    ] = None,
-    capture: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="COLLECTION[:key=value,…], for example gradients:every=10.", autocompletion=complete_collection
-        ),
-    ] = None,
-    rule: Annotated[
-        list[str] | None,
-        typer.Option(help="[ALIAS=]NAME[:key=value,…]; NAME may be file.py:Class.", autocompletion=complete_rule),
-    ] = None,
-    no_rule: Annotated[list[str] | None, typer.Option(help="Disable a rule.", autocompletion=complete_rule)] = None,
-    no_default_rules: Annotated[bool, typer.Option("--no-default-rules", help="Disable the default rules.")] = False,
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Test a copy of the training after its first steps, and again at step 501."),
-    ] = False,
-    on: Annotated[
-        list[str] | None, typer.Option(help="RULE[@status]=ACTION[:TARGET][,key=value,…], for example *=stop_training.")
-    ] = None,
-    profile: Annotated[
-        list[str] | None,
-        typer.Option(help="KIND[:at=STEP|TIME|start|end,for=N|SECONDS]: detailed, cprofile, pyinstrument, dataloader."),
-    ] = None,
-    interval_ms: Annotated[
-        int | None, typer.Option(help="Sampling interval of system metrics: 100, 200, 500, 1000, 5000 or 60000.")
-    ] = None,
-    join: Annotated[
-        str | None,
-        typer.Option(
-            help="Run that the agents of several nodes share, by name, path or URI; default: found from the launcher.",
-            autocompletion=complete_run,
-        ),
-    ] = None,
-    no_join: Annotated[bool, typer.Option("--no-join", help="A run of its own on each node.")] = False,
-    resume: Annotated[
-        str | None,
-        typer.Option(help="Continue a run that has ended; its configuration remains.", autocompletion=complete_run),
-    ] = None,
-    resume_step: Annotated[
-        int | None,
-        typer.Option(help="The step at which it continues; default: the step count of the loaded optimizer."),
-    ] = None,
-    resume_stopped: Annotated[
-        bool, typer.Option("--resume-stopped", help="Continue it even if a rule has stopped it.")
-    ] = False,
-    trust_run: Annotated[
-        bool,
-        typer.Option(
-            "--trust-run", help="With --resume or --config RUN: take custom rules and actions of a run from elsewhere."
-        ),
-    ] = False,
-    smdebug: Annotated[
-        bool, typer.Option("--smdebug", help="Let the script import leadline.compat.smdebug as smdebug.")
-    ] = False,
+    name: NameOption = None,
+    out: OutOption = None,
+    spool_max: SpoolMaxOption = None,
+    max_disk: MaxDiskOption = None,
+    report: ReportOption = None,
+    config: ConfigOption = None,
+    preset: PresetOption = None,
+    budget: BudgetOption = None,
+    capture: CaptureOption = None,
+    rule: RuleOption = None,
+    no_rule: NoRuleOption = None,
+    no_default_rules: NoDefaultRulesOption = False,
+    check: CheckOption = False,
+    on: OnOption = None,
+    profile: ProfileOption = None,
+    interval_ms: IntervalMsOption = None,
+    join: JoinOption = None,
+    no_join: NoJoinOption = False,
+    resume: ResumeOption = None,
+    resume_step: ResumeStepOption = None,
+    resume_stopped: ResumeStoppedOption = False,
+    trust_run: TrustRunOption = False,
+    smdebug: SmdebugOption = False,
 ) -> None:
     """Run a training command, capture its data and evaluate rules.
 
@@ -140,8 +94,10 @@ def run(
     if not command:
         raise ConfigurationError("no command given; for example: leadline run train.py")
     launched = resolve_command(command, is_module=is_module)
-    if trust_run and resume is None and (config in (None, _STANDARD_INPUT) or config.endswith(".toml")):
-        raise ConfigurationError("--trust-run needs a run: --resume RUN, or --config RUN")
+    if resume is None:
+        _refuse_without_run(config, is_trusted=trust_run, is_resumed=resume_step is not None or resume_stopped)
+    if join is not None and (no_join or name is not None or resume is not None):
+        raise ConfigurationError("--join names the run: leave out --no-join, --name and --resume")
     if smdebug:
         os.environ[SMDEBUG] = "1"
     if os.environ.get("LEADLINE_DISABLED", "") not in ("", "0"):
@@ -166,20 +122,24 @@ def run(
         trusts_run=trust_run and resume is None,
         budget=budget,
     )
-    if join is not None and (no_join or name is not None or resume is not None):
-        raise ConfigurationError("--join names the run: leave out --no-join, --name and --resume")
     if resume is not None:
         is_of_nodes = not no_join and job_name(os.environ, launched, os.uname().nodename) is not None
         run = _resumed(resume, options, resume_step, is_stop_ignored=resume_stopped, is_of_nodes=is_of_nodes)
         if trust_run:
             trust_now(digest_of_run(read_manifest(run).to_dict()))
         become_agent(run, ["--", *launched])
-    if resume_step is not None or resume_stopped:
-        raise ConfigurationError("--resume-step and --resume-stopped need a run: --resume RUN")
     run = _prepared(options, launched, join, is_alone=no_join)
     if smdebug:
         _name_as_hooks_do(run)
     become_agent(run, ["--", *launched])
+
+
+def _refuse_without_run(config: str | None, *, is_trusted: bool, is_resumed: bool) -> None:
+    """Refuse the options that need a run where none is resumed."""
+    if is_trusted and (config in (None, _STANDARD_INPUT) or config.endswith(".toml")):
+        raise ConfigurationError("--trust-run needs a run: --resume RUN, or --config RUN")
+    if is_resumed:
+        raise ConfigurationError("--resume-step and --resume-stopped need a run: --resume RUN")
 
 
 def _become_command(command: list[str], config: str | None, *, with_smdebug: bool) -> NoReturn:

@@ -56,6 +56,18 @@ def signed(value: Value) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
+def packed_integers(value: Value) -> Iterator[int]:
+    """Yield the signed 64-bit integers that a field has packed.
+
+    Raises:
+        ValueError: The message is damaged.
+    """
+    view, at = submessage(value), 0
+    while at < len(view):
+        number, at = _varint(view, at)
+        yield signed(number)
+
+
 def content(value: Value) -> bytes:
     """Return the bytes of a field."""
     return bytes(submessage(value))

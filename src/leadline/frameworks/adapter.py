@@ -8,15 +8,15 @@ from typing import Any, NamedTuple, Protocol
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.pending import Pending, PendingNumbers
 from leadline.frameworks.training_description import TrainingDescription
+from leadline.instrumentation.guard import Facts, Guard
+from leadline.instrumentation.timeline.deferred_calls import DeferredCalls, OverheadSpans
+from leadline.instrumentation.timeline.step_clock import StepListener
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 from leadline.records.json_object import JsonObject
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, StepStamp
 from leadline.store.tensors import CaptureForm, HostBuffer
-from leadline.training.guard import Facts, Guard
-from leadline.training.timeline.deferred_calls import DeferredCalls, OverheadSpans
-from leadline.training.timeline.step_clock import StepListener
-from leadline.training.timeline.step_timeline import StepTimeline
 
 # --- calls from an adapter to the recorder ----------------------------------------------------------------
 

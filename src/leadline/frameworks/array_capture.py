@@ -29,7 +29,7 @@ _UNAVAILABLE: Final = frozenset({"update", "number", "pair"})
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ColumnSet:
     """Recurring columns of a row."""
 
     tensors: tuple[TensorInfo, ...]
@@ -51,10 +51,10 @@ class CapturedArrays:
         self._note = note
         self._items: Sequence[CaptureItem] = ()
         self._mode = "train"
-        self._blocks: list[tuple[Block, npt.NDArray[np.float64]]] = []
+        self._blocks: list[tuple[ColumnSet, npt.NDArray[np.float64]]] = []
         self._raw: list[tuple[str, Array]] = []
-        self._known_blocks: dict[tuple[Any, ...], Block] = {}
-        self._layouts: dict[tuple[int, ...], tuple[list[Block], SeriesLayout]] = {}
+        self._known_blocks: dict[tuple[Any, ...], ColumnSet] = {}
+        self._layouts: dict[tuple[int, ...], tuple[list[ColumnSet], SeriesLayout]] = {}
         self._forms: dict[tuple[Any, ...], CaptureForm] = {}
         self._previous: dict[tuple[str, str], Array] = {}
         self._constant: dict[str, tuple[Array, tuple[str, ...], npt.NDArray[np.float64]]] = {}
@@ -84,7 +84,7 @@ class CapturedArrays:
         statistics = tuple(dict.fromkeys(statistic for item in items for statistic in item.statistics))
         return statistics, any(item.raw for item in items)
 
-    def keep_numbers(self, block: Block, values: npt.NDArray[np.float64]) -> None:
+    def keep_numbers(self, block: ColumnSet, values: npt.NDArray[np.float64]) -> None:
         """Keep statistics that are computed already.
 
         Shape:
@@ -137,7 +137,7 @@ class CapturedArrays:
             if len(self._known_blocks) > _MAX_BLOCKS:
                 self._known_blocks.clear()  # shapes that may never recur
             info = TensorInfo(name, members, tuple(array.shape), str(array.dtype))
-            self._known_blocks[key] = Block((info,), tuple((0, statistic) for statistic in columns))
+            self._known_blocks[key] = ColumnSet((info,), tuple((0, statistic) for statistic in columns))
         self._blocks.append((self._known_blocks[key], values))
 
     def _values(self, name: str, array: Array, columns: tuple[str, ...]) -> npt.NDArray[np.float64]:
@@ -221,7 +221,7 @@ def _has_source(source: str, array: Array) -> bool:
     return source != "units" or array.ndim >= 1
 
 
-def _joined(blocks: Sequence[Block]) -> SeriesLayout:
+def _joined(blocks: Sequence[ColumnSet]) -> SeriesLayout:
     tensors: list[TensorInfo] = []
     columns: list[tuple[int, str]] = []
     for block in blocks:

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from leadline.frameworks.pending import PendingNumbers
+from leadline.instrumentation.check import StepChecks
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.recording import Opener, Recording
 from leadline.records.doctor_report import Inventory, UncapturedEntry
 from leadline.records.memory_by_owner import MemoryByOwner
 from leadline.records.profile_window import ProfileWindow
-from leadline.training.check import StepChecks
-from leadline.training.guard import Guard
-from leadline.training.recording import Opener, Recording
 
 
 @runtime_checkable
-class ComputesElsewhere(Protocol):
+class BlocksTrainingThread(Protocol):
     """The capability of a program to compute in other threads than that of the training, which waits for them."""
 
-    def take_elsewhere_ns(self) -> int:
+    def take_blocked_ns(self) -> int:
         """Return the time that the training has waited for other threads since the last call."""
 
 
@@ -29,7 +29,7 @@ class Evaluates(Protocol):
     def end_evaluation(self) -> None:
         """End the current eval step, if there is one."""
 
-    def name_mode(self, *, is_evaluation: bool) -> None:
+    def set_mode(self, *, is_evaluation: bool) -> None:
         """Follow the mode that the script has set: evaluation, or no longer."""
 
 

@@ -10,7 +10,7 @@ import time
 from typing import Final
 
 from leadline.errors import LeadlineError
-from leadline.judge.judge import EndedEarly, Judge
+from leadline.judge.judge import Judge, JudgeTerminated
 from leadline.judge.rule_pool import HANG_SECONDS, MEMORY_BYTES, WorkerLimits
 from leadline.judge.run_trust import RunTrust
 from leadline.judge.stored_results import lock_rules
@@ -63,7 +63,7 @@ def _await_lock(run: str) -> None:
 
 def _on_terminate(number: int, _: object) -> None:
     """End the judge: a delivery in progress is given up and recorded as such, everything else ends at once."""
-    raise EndedEarly(128 + number)
+    raise JudgeTerminated(128 + number)
 
 
 if __name__ == "__main__":

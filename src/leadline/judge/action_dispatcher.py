@@ -213,7 +213,7 @@ class ActionDispatcher:
 
 def display_name(spec: ActionSpec) -> str:
     """Return the name of an action as it is shown to users: ``notify:$MAIL``."""
-    return spec.spoken or canonical(spec.action)
+    return spec.display_name or canonical(spec.action)
 
 
 def _matches(spec: ActionSpec, notification: Notification) -> bool:

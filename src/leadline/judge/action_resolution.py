@@ -43,7 +43,7 @@ def resolve_action(entry: ActionEntry, targets: Mapping[str, str]) -> tuple[Acti
         action=registry.canonical(entry.action),
         statuses=(entry.status,) if entry.status else default_statuses(kind, entry.rule),
         parameters={name: list(value) if isinstance(value, tuple) else value for name, value in values.items()},
-        spoken=_display_name(entry, kind),
+        display_name=_display_name(entry, kind),
         folder=entry.folder,
         source=entry.source,
     )
@@ -75,7 +75,7 @@ def _display_name(entry: ActionEntry, kind: type[Action]) -> str:
 
 def distinct(actions: Iterable[ActionSpec]) -> tuple[ActionSpec, ...]:
     """Return actions without duplicates."""
-    return tuple({repr(replace(spec, spoken="", source="")): spec for spec in actions}.values())
+    return tuple({repr(replace(spec, display_name="", source="")): spec for spec in actions}.values())
 
 
 def check_triggers(actions: Iterable[ActionSpec], aliases: Collection[str]) -> None:

@@ -48,7 +48,7 @@ _HEARTBEAT_SECONDS: Final = 1.0
 """The interval at which the summary is written while the judge waits for deliveries or reports."""
 
 
-class EndedEarly(SystemExit):
+class JudgeTerminated(SystemExit):
     """Raised when the judge is asked to end."""
 
 
@@ -117,7 +117,7 @@ class Judge:
             self._notify_job()
             while not self._is_evaluated:
                 self._advance()
-        except EndedEarly:
+        except JudgeTerminated:
             unfinished = (process for process in self._rule_processes if not process.is_finished)
             self._rule_results.end_early(spec.alias for process in unfinished for spec in process.specs)
             raise
@@ -142,7 +142,7 @@ class Judge:
             self._dispatcher.close()
             while any(queue.descriptor is not None for queue in self._dispatcher.queues):
                 self._receive_deliveries()
-        except EndedEarly:  # the action workers end with this process
+        except JudgeTerminated:  # the action workers end with this process
             self._dispatcher.give_up("the judge was terminated")
 
     def _finish_reports(self) -> None:
@@ -154,7 +154,7 @@ class Judge:
             self._await(lambda: _awaited(renderers), self._render, STARVED_SECONDS)
             for renderer in renderers:
                 renderer.give_up()
-        except EndedEarly:
+        except JudgeTerminated:
             return
         finally:
             for renderer in renderers:
@@ -343,8 +343,8 @@ class Judge:
             action = None
             if states is not None:
                 kind: NotificationKind = "finding" if is_opening else "closed"
-                told = self._rule_results.agreeing(finding)
-                notification = self._notifications.of_finding(told, kind, states, explained_by=causes.get(finding.rule))
+                agreeing, cause = self._rule_results.agreeing(finding), causes.get(finding.rule)
+                notification = self._notifications.of_finding(agreeing, kind, states, explained_by=cause)
                 action = self._dispatcher.dispatch(notification)
             if is_opening:
                 self._rule_results.announce(finding, action, causes)

@@ -105,8 +105,8 @@ def _stays(known: RuleDocument | None, result: RuleResult) -> bool:
 
 
 def _is_same(known: RuleDocument, result: RuleResult) -> bool:
-    told = known.status, known.verdict, known.why, known.findings, known.judged_step
-    return told == (result.status, result.verdict, result.why, len(result.findings), result.judged_step)
+    stored = known.status, known.verdict, known.why, known.findings, known.judged_step
+    return stored == (result.status, result.verdict, result.why, len(result.findings), result.judged_step)
 
 
 def _entry(spec: RuleSpec, result: RuleResult) -> RuleEntry:

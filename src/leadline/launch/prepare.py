@@ -40,7 +40,7 @@ from leadline.records.names import JOB_ENDED
 from leadline.records.version import __version__
 from leadline.remote.claim import RunInterruptedError, RunResumedError, create_uploaded_run, enter_uploaded_run
 from leadline.store import layout
-from leadline.store.disk_bound import DiskBound, write_disk_bound
+from leadline.store.disk_limit import DiskLimit, write_disk_limit
 from leadline.store.incarnations import continue_samples
 from leadline.store.run_state import create_run, join_run
 from leadline.store.upload_state import DEFAULT_MAX_BYTES, read_upload
@@ -90,7 +90,7 @@ def prepare(config: RunConfig, command: Sequence[str], *, is_attached: bool = Fa
         path = _create_in_store(manifest, root, spool_bytes, is_shared=config.at is not None)
         _remember(manifest)
     elif _create(manifest, is_shared=config.at is not None) and max_bytes is not None:
-        write_disk_bound(path, DiskBound(max_bytes))
+        write_disk_limit(path, DiskLimit(max_bytes))
     return path
 
 

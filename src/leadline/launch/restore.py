@@ -14,7 +14,7 @@ from leadline.remote.mirror import fill_all, mirror_run
 from leadline.remote.object_store import ObjectExistsError, ObjectStore
 from leadline.store import layout
 from leadline.store.documents import encode, make_folder, write_document
-from leadline.store.presence import node_name
+from leadline.store.node_lock import node_name
 from leadline.store.run_state import read_status
 from leadline.store.terms import Term, latest_term
 from leadline.store.upload_state import UploadState, read_upload, write_upload

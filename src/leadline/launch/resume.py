@@ -13,7 +13,7 @@ from leadline.records.describe import sender
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 from leadline.store.incarnations import begin_incarnation
-from leadline.store.presence import acquire_lock, release_lock
+from leadline.store.node_lock import acquire_lock, release_lock
 from leadline.store.upload_state import read_upload
 
 _LOCK_POLL_SECONDS: Final = 0.05

@@ -18,7 +18,7 @@ from leadline.remote.rejoin import fetch_run, own_workers, upload_rest
 from leadline.store import layout
 from leadline.store.documents import encode, write_document
 from leadline.store.incarnations import begin_incarnation, read_incarnations
-from leadline.store.presence import node_name
+from leadline.store.node_lock import node_name
 from leadline.store.run_state import read_status
 from leadline.store.terms import Term
 from leadline.store.upload_state import UploadState

@@ -44,7 +44,7 @@ def event_log(paths: Iterable[str]) -> TrainingLog:
 
 
 def mlflow_log(folder: str) -> TrainingLog:
-    """Return the metrics in the folder of a run in MLflow's file store: a file for each, ``time value step`` a line."""
+    """Return the metrics of a run in MLflow's file store: a file per metric, ``time value step`` a line."""
     log, points = TrainingLog("a run of MLflow"), list[tuple[str, int, float, int]]()
     root = os.path.join(folder, "metrics")
     for place, _, names in os.walk(root):
@@ -93,7 +93,7 @@ def mlflow_database_log(path: str) -> TrainingLog:
 def _rows(points: Iterable[tuple[str, int, float, int]]) -> list[LoggedRow]:
     """Return rows by step from single values with their times in milliseconds."""
     at_steps, times = dict[int, dict[str, float]](), dict[int, int]()
-    for name, step, value, moment in sorted(points, key=lambda each: each[3]):
+    for name, step, value, moment in sorted(points, key=lambda point: point[3]):
         at_steps.setdefault(step, {})[name] = value
         times.setdefault(step, moment * 1_000_000)
     return [LoggedRow(at_steps[step], step, times[step]) for step in sorted(at_steps)]

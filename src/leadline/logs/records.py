@@ -147,9 +147,9 @@ def _record_of(line: str) -> JsonObject:
     return record
 
 
-def _is_kept(each: NamedNumber) -> bool:
+def _is_kept(found: NamedNumber) -> bool:
     """Return whether a number of a text is a metric, or one whose name is known: texts hold many others."""
-    return kind_of(each.name) == "metric" or each.name in KNOWN or each.name.lower() in _SETTINGS_IN_TEXT
+    return kind_of(found.name) == "metric" or found.name in KNOWN or found.name.lower() in _SETTINGS_IN_TEXT
 
 
 def read_text(path: str) -> str:

@@ -108,7 +108,7 @@ def _flat(record: Mapping[str, Any]) -> Mapping[str, Any]:
     flat: JsonObject = {}
     for name, value in record.items():
         inner = value if isinstance(value, Mapping) else None
-        flat |= {f"{name}/{key}": each for key, each in inner.items()} if inner is not None else {name: value}
+        flat |= {f"{name}/{key}": entry for key, entry in inner.items()} if inner is not None else {name: value}
     return flat
 
 

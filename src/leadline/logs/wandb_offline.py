@@ -75,7 +75,7 @@ def _history(message: bytes) -> JsonObject:
     row = _items(message, entry=1)
     for kind, value in fields(message):
         if kind == 2:
-            row["_step"] = next((signed(each) for name, each in fields(content(value)) if name == 1), 0)
+            row["_step"] = next((signed(part) for name, part in fields(content(value)) if name == 1), 0)
     return {name: value for name, value in row.items() if number(value) is not None}
 
 

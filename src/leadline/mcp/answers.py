@@ -122,7 +122,7 @@ class Answers:
         digest = Digest(self.run(run))
         scalars = digest.scalar_names()
         if not name:
-            names = [{"name": each, "mode": mode} for each, mode in scalars[:_MAX_NAMES]]
+            names = [{"name": scalar, "mode": mode} for scalar, mode in scalars[:_MAX_NAMES]]
             return short({"run": digest.run.name, "scalars": names, "next": "series(run, name)"})
         if name not in digest.infos():
             raise UnknownNameError("tensor", name, tuple(digest.infos()), hint="name")
@@ -254,7 +254,7 @@ def bounded(value: Any, items: int = _MAX_ITEMS) -> Any:
         return value if len(value) <= _MAX_TEXT else f"{value[:_MAX_TEXT]}… ({len(value):,} characters)"
     if isinstance(value, dict):
         kept = list(value.items())[: max(items, _MAX_ITEMS)]
-        rest = {str(key): bounded(each, items) for key, each in kept}
+        rest = {str(key): bounded(item, items) for key, item in kept}
         return rest | ({"…": f"{len(value) - len(kept):,} more"} if len(value) > len(kept) else {})
     if isinstance(value, (list, tuple)):
         kept_items = [bounded(item, items) for item in value[:items]]

@@ -98,11 +98,11 @@ class Control:
 
     def _answered(self, run: Any, requests: list[Any]) -> Answer:
         answers = await_answers(run, requests, _PATIENCE_SECONDS)
-        told = [describe.response(answer) for request in requests for answer in answers[request.id]]
+        described = [describe.response(answer) for request in requests for answer in answers[request.id]]
         return {
             "run": run.name,
-            "requested": [describe.request(each) for each in requests],
-            "answers": told or "none yet",
+            "requested": [describe.request(request) for request in requests],
+            "answers": described or "none yet",
         }
 
 

@@ -14,7 +14,7 @@ class Sampler(Protocol):
     **Absent, not 0**
     A value that could not be read, or is not known yet (a rate at its first reading), is None, never 0.
     **Constant channels**
-    ``channels`` is the same tuple as long as the devices do not change; a sample has one value for each, in
+    ``channels`` is the same tuple as long as the devices do not change; a sample has one value per channel, in
     order. A change is visible after the first sample that includes it.
     **Reasons**
     The reason why a channel has no value is in ``absent``, under ``<device>.<metric>`` or the sampler's kind.

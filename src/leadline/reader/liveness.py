@@ -14,7 +14,7 @@ from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 from leadline.store.folder_watch import FolderTree
 from leadline.store.incarnations import read_incarnations
-from leadline.store.presence import SIGN_SECONDS, node_name
+from leadline.store.node_lock import SIGN_SECONDS, node_name
 from leadline.store.run_state import document_paths, read_nodes, read_status, read_workers, recorded_end
 
 _PARTS: Final = (layout.SERIES, layout.TIMELINE, layout.SYSTEM, layout.TENSORS)

@@ -21,7 +21,7 @@ from leadline.store import layout
 from leadline.store.control import read_requests
 from leadline.store.documents import PRIVATE_FILE, read_document, write_document
 from leadline.store.incarnations import read_incarnations
-from leadline.store.presence import acquire_lock, release_lock
+from leadline.store.node_lock import acquire_lock, release_lock
 from leadline.store.run_state import read_exit_status, read_workers
 
 _POLL_SECONDS: Final = 0.05

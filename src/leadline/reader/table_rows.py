@@ -33,19 +33,6 @@ class TimelineRow(TypedDict):
     """As JSON."""
 
 
-class StatisticRow(TypedDict):
-    """A row of ``SERIES``: a value of a statistic."""
-
-    name: str
-    statistic: str
-    step: int
-    mode: str
-    mode_step: int
-    time_ns: int
-    worker: str
-    value: float
-
-
 class BucketRow(TypedDict):
     """A row of ``SCALAR_BUCKETS``: some values of a series, at neighbouring steps."""
 

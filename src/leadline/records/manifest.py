@@ -40,7 +40,7 @@ class ActionSpec(StrictDocument):
     """The statuses that trigger the action; ``*`` means all."""
     parameters: JsonObject = field(default_factory=dict)
     """The parameters that were given, converted to the fields' types; ``$NAME`` in strings is kept as written."""
-    spoken: str = ""
+    display_name: str = ""
     """The action as shown to users: ``notify:$MAIL``."""
     folder: str = ""
     """The folder to which a relative file path refers."""
@@ -48,7 +48,7 @@ class ActionSpec(StrictDocument):
     """``option`` or ``config``."""
 
     def __str__(self) -> str:
-        return self.spoken or self.action
+        return self.display_name or self.action
 
     def follows(self, status: str) -> bool:
         """Return whether a status triggers the action."""
@@ -56,9 +56,14 @@ class ActionSpec(StrictDocument):
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
-        """Create an action from its stored form; early manifests of format 1 have ``status``, not ``statuses``."""
+        """Create an action from its stored form.
+
+        Early manifests of format 1 have ``status`` for ``statuses``, and ``spoken`` for ``display_name``.
+        """
         if isinstance(data, dict) and not data.get("statuses"):
             data = data | {"statuses": (data.get("status", "IssuesFound"),)}
+        if isinstance(data, dict) and "spoken" in data:
+            data = {"display_name": data["spoken"]} | data
         return super(ActionSpec, cls).from_dict(data)
 
 

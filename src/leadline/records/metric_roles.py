@@ -137,8 +137,8 @@ def role_error(role: str) -> str | None:
     if role in ROLES:
         return None
     nearest = closest(role, ROLES)
-    told = f"did you mean {nearest!r}?" if nearest else f"roles: {', '.join(ROLES)}"
-    return f"no role named {role!r}; {told}"
+    hint = f"did you mean {nearest!r}?" if nearest else f"roles: {', '.join(ROLES)}"
+    return f"no role named {role!r}; {hint}"
 
 
 def role_collection(role: str) -> str:

@@ -180,7 +180,7 @@ def run_outcome(status: RunStatus, summary: RuleSummary, workers: Iterable[Worke
 
 def _with_ended_capture(outcome: RunOutcome, ended: Sequence[DisabledCapture], workers: int) -> RunOutcome:
     """Return an outcome that says first that the capture ended before the training did."""
-    first = min(ended, key=lambda each: -1 if each.step is None else each.step)
+    first = min(ended, key=lambda capture: -1 if capture.step is None else capture.step)
     line = describe.ended_capture(first)
     where = f" (in {number(len(ended))} of {number(workers)} workers)" if workers > 1 else ""
     start = f"{line[0].upper()}{line[1:]}{where}, and the training went on unwatched"

@@ -62,7 +62,7 @@ class StartAndRest:
 
 def start_and_rest(workers: Iterable[WorkerDocument]) -> StartAndRest | None:
     """Return the overhead of the worker where Leadline took most; None: most of its steps are first ones."""
-    worker = max(workers, key=lambda each: each.own_ns, default=WorkerDocument())
+    worker = max(workers, key=lambda document: document.own_ns, default=WorkerDocument())
     start, steps = worker.start, worker.steps.get("train", 0)
     if start is None or steps < _MOST_STEPS * start.steps or worker.loop_ns <= start.loop_ns:
         return None
@@ -85,7 +85,7 @@ class CostTable:
 
 def cost_table(workers: Iterable[WorkerDocument]) -> CostTable | None:
     """Return the costs of the worker where Leadline took most; None: no step was recorded, or there is no budget."""
-    worker = max(workers, key=lambda each: each.own_ns, default=WorkerDocument())
+    worker = max(workers, key=lambda document: document.own_ns, default=WorkerDocument())
     if not worker.loop_ns or not worker.costs:
         return None
     captures = tuple(sorted(worker.costs, key=lambda cost: -cost.own_ns))

@@ -23,7 +23,7 @@ from leadline.remote.objects import is_data, is_uploaded
 from leadline.store import layout
 from leadline.store.documents import encode, make_folder, write_document
 from leadline.store.incarnations import read_incarnations
-from leadline.store.presence import acquire_lock, node_name, release_lock
+from leadline.store.node_lock import acquire_lock, node_name, release_lock
 from leadline.store.run_state import check_format, create_run
 from leadline.store.terms import Term, begin_term
 from leadline.store.upload_state import DEFAULT_MAX_BYTES, UploadState, read_upload, write_upload

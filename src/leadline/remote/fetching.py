@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from leadline.remote.object_store import ObjectMissingError, ObjectStore, StoredObject, StoreError
 from leadline.remote.objects import StoredFile, is_growing
 from leadline.store.documents import make_folder, replace_file
+from leadline.store.run_files import path_below
 
 
 class FileFetcher:
@@ -96,7 +97,7 @@ def safe_path(folder: str, name: str) -> str:
     Raises:
         StoreError: The name leads out of the folder.
     """
-    path = os.path.normpath(os.path.join(folder, name))
-    if not path.startswith(folder + os.sep):
+    path = path_below(folder, name)
+    if path is None:
         raise StoreError(f"the name of an object leads out of the run: {name!r}")
     return path

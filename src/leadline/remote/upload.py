@@ -16,7 +16,7 @@ from leadline.remote.fetching import stored_document
 from leadline.remote.object_store import ObjectStore, StoreError
 from leadline.remote.uploader import PendingUpload, Uploader
 from leadline.store import layout
-from leadline.store.disk_bound import Removed
+from leadline.store.disk_limit import Removed
 from leadline.store.incarnations import read_incarnations
 from leadline.store.upload_state import read_upload, write_upload
 

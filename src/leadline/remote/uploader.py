@@ -13,7 +13,7 @@ from typing import Final
 from leadline.remote.object_store import ObjectStore
 from leadline.remote.objects import DATA, StoredFile, by_file, chunk, document_order, is_data, is_growing, is_uploaded
 from leadline.store import layout
-from leadline.store.disk_bound import Removed, RunFile, trim
+from leadline.store.disk_limit import Removed, RunFile, trim
 from leadline.store.documents import replace_file
 from leadline.store.run_files import open_regular, read_at_most
 
@@ -84,7 +84,7 @@ class Uploader:
                 stored.fingerprint = None
 
     def trim(self, max_bytes: int, max_waiting_bytes: int) -> Removed:
-        """Remove raw tensors from the run directory until it is not larger than a bound; see ``disk_bound.trim``."""
+        """Remove raw tensors from the run directory until it is not larger than a bound; see ``disk_limit.trim``."""
         found = dict((*self._documents(), *self._data(is_own=False)))
         files = [RunFile(name, size, modified_ns) for name, (size, modified_ns, _) in found.items()]
         known = self._uploaded or {}

@@ -1,4 +1,4 @@
-"""The instances of a training job: one process for each, on this machine, all in one run."""
+"""The instances of a training job: one process per instance on this machine, all in one run."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from leadline.serve.job_folder import JobFolder, JobSpecification
 from leadline.serve.rule_status import current_rules
 from leadline.serve.state_file import StateFile
 from leadline.serve.training_job import PENDING, JobProgress, StatusTransition, TrainingJob
-from leadline.store.presence import acquire_lock, release_lock
+from leadline.store.node_lock import acquire_lock, release_lock
 
 STARTING: Final = "Starting the training job"
 _LOST: Final = "InternalServerError: the process of the job has ended unexpectedly; its log may tell why"

@@ -18,7 +18,7 @@ from leadline.errors import LeadlineError
 from leadline.process.interpreter import users_environment
 from leadline.serve.job_folder import JobFolder
 from leadline.store.documents import make_folder
-from leadline.store.presence import acquire_lock, release_lock
+from leadline.store.node_lock import acquire_lock, release_lock
 
 NAME: Final = "requirements.txt"
 _FOLDER: Final = "environments"

@@ -16,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from leadline.errors import LeadlineError
 from leadline.store.documents import make_folder
+from leadline.store.run_files import path_below
 
 _PARALLEL_UPLOADS: Final = 8
 """A trial has two small files for each step: most of the time is waiting for S3."""
@@ -121,8 +122,8 @@ def _relative(key: str, prefix: str) -> str:
 
 
 def _below(folder: str, name: str, uri: str) -> str:
-    path = os.path.normpath(os.path.join(folder, name))
-    if not path.startswith(folder + os.sep):
+    path = path_below(folder, name)
+    if path is None:
         raise S3Error(f"{uri}: the name {name!r} leads out of its folder")
     return path
 

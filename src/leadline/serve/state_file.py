@@ -9,7 +9,7 @@ from typing import Final
 
 from leadline.errors import ConfigurationError
 from leadline.serve.training_job import TrainingJob
-from leadline.store.presence import acquire_lock
+from leadline.store.node_lock import acquire_lock
 
 _FORMAT: Final = 1
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS training_jobs (name TEXT PRIMARY KEY, document TEXT NOT NULL)"

@@ -39,6 +39,12 @@ class IrregularFileError(OSError):
     """It is no regular file, or too large: what Leadline does not write, and does not read."""
 
 
+def path_below(folder: str, name: str) -> str | None:
+    """Return the path of a file in a folder; None: the name leads out of the folder."""
+    path = os.path.normpath(os.path.join(folder, name))
+    return path if path.startswith(folder + os.sep) else None
+
+
 def open_regular(path: str) -> FileIO:
     """Open a regular file for reading, unbuffered.
 
@@ -84,8 +90,8 @@ def read_regular(path: str, limit_bytes: int = DOCUMENT_BYTES) -> bytes:
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > limit_bytes:
-            said = f"has {size:,} bytes, more than the {limit_bytes:,} that are read"
-            raise IrregularFileError(errno.EFBIG, said, path)
+            message = f"has {size:,} bytes, more than the {limit_bytes:,} that are read"
+            raise IrregularFileError(errno.EFBIG, message, path)
         return read_at_most(file, limit_bytes)
 
 

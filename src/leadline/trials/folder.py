@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 from leadline.errors import ConfigurationError
 from leadline.formats.smdebug_json import CollectionEntry
 from leadline.records.json_object import JsonObject
+from leadline.store.folder_watch import names_in
 from leadline.store.run_files import read_regular
 
 COLLECTIONS: Final = "collections"
@@ -140,14 +141,6 @@ def _has_profiles(folder: str) -> bool:
     framework = os.path.join(folder, FRAMEWORK)
     inner = [*names_in(framework), *(name for part in names_in(framework) for name in names_in(f"{framework}/{part}"))]
     return not _PROFILE_FOLDERS.isdisjoint(inner)
-
-
-def names_in(folder: str) -> list[str]:
-    """Return the names in a folder in order; none if it is not a folder."""
-    try:
-        return sorted(os.listdir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def files_below(folder: str) -> Iterator[str]:

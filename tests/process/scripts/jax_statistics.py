@@ -8,8 +8,8 @@ import math
 import jax
 import numpy as np
 
+from leadline.frameworks.capture_requests import DEVICE_STATISTICS, derive, primaries_of
 from leadline.frameworks.jax.kernels import summarize
-from leadline.frameworks.tapped import DEVICE_STATISTICS, derive, primaries_of
 from leadline.statistics.arrays import compute
 
 generator = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from leadline.frameworks.tapped import DEVICE_STATISTICS, derive, primaries_of
+from leadline.frameworks.capture_requests import DEVICE_STATISTICS, derive, primaries_of
 from leadline.frameworks.tensorflow.kernels import summarize
 from leadline.statistics.arrays import compute
 

@@ -13,7 +13,7 @@ from leadline.agent.job import AttachedJob, NodeRegistration
 from leadline.monitor.processes import Identity, identify
 from leadline.store import layout
 from leadline.store.documents import append_line, make_folder
-from leadline.store.presence import acquire_lock
+from leadline.store.node_lock import acquire_lock
 
 NODE = "node"
 

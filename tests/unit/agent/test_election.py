@@ -32,7 +32,7 @@ class Node:
         """Let time pass, with or without a sign of life; return whether it is the primary agent then."""
         self.now += seconds
         if is_alive:
-            self.documents.give_sign()
+            self.documents.heartbeat()
             self.documents.set_node(NodeDocument(self.documents.node, state="running", incarnation=self._incarnation))
             self._signs += 1
             os.utime(self._sign, ns=(self._signs, self._signs))  # any clock may be behind the times

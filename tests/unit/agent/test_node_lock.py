@@ -14,7 +14,7 @@ from leadline.agent.__main__ import _is_abandoned
 from leadline.records.documents import NodeDocument
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
-from leadline.store.presence import acquire_lock, break_lock, release_lock
+from leadline.store.node_lock import acquire_lock, break_lock, release_lock
 
 
 def test_a_lock_is_held_once(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def test_no_rules_at_all() -> None:
 
 def test_a_run_without_steps_has_a_reason() -> None:
     assert "no training step was seen" in lines(workers=())[2]
-    assert "system metrics only: it cannot" in lines(workers=(), unwatched="it cannot")[2]
+    assert "system metrics only: it cannot" in lines(workers=(), why_not_monitored="it cannot")[2]
     without = lines(undecided("a"), undecided("b", "no losses were captured"), workers=())
     assert without[0] == "leadline  Completed: no step was seen; no verdict (2 rules undecided)."
     assert not any("captured" in line for line in without)

@@ -15,7 +15,7 @@ from leadline.cli.app import application
 from leadline.cli.rm import rm
 from leadline.control.deletion import delete_run
 from leadline.errors import ConfigurationError, RunNotFoundError
-from leadline.store.disk_bound import read_disk_bound
+from leadline.store.disk_limit import read_disk_limit
 from leadline.store.run_state import run_bytes
 from leadline.testing.runs import SECOND_NS, Capture, RawTensors, RunWriter
 
@@ -178,7 +178,7 @@ def test_prune_removes_raw_tensors_of_the_oldest_runs(tmp_path: Path, monkeypatc
     assert sum(run_bytes(str(run)) for run in (running, oldest, old, new)) <= whole - 4 * RAW_BYTES
     assert leadline.open_run(oldest).tensor("loss").statistics("value").to_pylist() == losses
     assert leadline.open_run(oldest).verify() == []
-    assert (read_disk_bound(str(oldest)).removed_files, read_disk_bound(str(old)).removed_files) == (3, 2)
+    assert (read_disk_limit(str(oldest)).removed_files, read_disk_limit(str(old)).removed_files) == (3, 2)
     assert "3 files of raw tensors" in call("show", str(oldest))[1]
     status, output = call("prune", "--max-disk", "1kB", "--yes")
     assert "without any raw tensors to remove" in output

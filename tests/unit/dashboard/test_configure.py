@@ -161,8 +161,8 @@ def test_every_rule_has_a_form() -> None:
 
 def test_the_actions_of_the_run_fill_the_form_in(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
     actions = (
-        ActionSpec("exploding_tensor", "stop_training", spoken="stop_training"),
-        ActionSpec("*", "webhook", ("Error",), spoken="webhook:http://127.0.0.1:9/x"),
+        ActionSpec("exploding_tensor", "stop_training", display_name="stop_training"),
+        ActionSpec("*", "webhook", ("Error",), display_name="webhook:http://127.0.0.1:9/x"),
     )
     writer = RunWriter(str(tmp_path / "first"), actions=actions)
     writer.write_all([Capture(0, {"loss": {"value": 1.0}})]).end()

@@ -16,6 +16,7 @@ from leadline.formats.protobuf import (
     fields,
     float_field,
     integer_field,
+    packed_integers,
     signed,
 )
 from leadline.profiles.xla_profile import parse_space
@@ -45,6 +46,17 @@ def test_what_is_written_is_read_again(written: list[tuple[int, int | bytes | fl
     assert [number for number, _ in found] == [number for number, _ in written]
     values = [readers[type(value)](field) for (_, field), (_, value) in zip(found, written, strict=True)]
     assert values == [value for _, value in written]
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(-(2**63), 2**63 - 1)), st.integers(0, 100))
+def test_packed_integers_are_read_up_to_a_damage(written: list[int], size: int) -> None:
+    packed = b"".join(integer_field(1, number)[1:] for number in written)
+    assert list(packed_integers(packed)) == written
+    found = []
+    with contextlib.suppress(ValueError):
+        found.extend(packed_integers(packed[:size]))
+    assert found == written[: len(found)]
 
 
 @settings(deadline=None)

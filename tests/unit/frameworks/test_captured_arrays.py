@@ -7,7 +7,7 @@ import pytest
 
 from leadline.config.capture import parse_capture
 from leadline.frameworks import array_capture
-from leadline.frameworks.array_capture import Block, CapturedArrays
+from leadline.frameworks.array_capture import CapturedArrays, ColumnSet
 from leadline.records.series import TensorInfo
 from leadline.statistics.arrays import compute
 from leadline.statistics.definitions import BASIC
@@ -118,7 +118,7 @@ def test_vector_statistics_are_stored_as_raw_arrays() -> None:
 
 def test_computed_numbers_are_part_of_the_row() -> None:
     arrays, _ = captured()
-    block = Block((TensorInfo("a", ("x",)), TensorInfo("b", ("x",))), ((1, "value"), (0, "value")))
+    block = ColumnSet((TensorInfo("a", ("x",)), TensorInfo("b", ("x",))), ((1, "value"), (0, "value")))
     arrays.keep_numbers(block, np.array([1.0, 2.0]))
     assert row(arrays) == {("b", "value"): 1.0, ("a", "value"): 2.0}
 

@@ -12,13 +12,13 @@ import pytest
 
 from leadline.config.capture import parse_capture
 from leadline.frameworks.generic.adapter import GenericAdapter, Loop
-from leadline.frameworks.installed import Frameworks
+from leadline.frameworks.loaded_adapters import LoadedAdapters
+from leadline.instrumentation.guard import Facts, Guard
+from leadline.instrumentation.recording import ProfileUnavailableError
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 from leadline.records.profile_window import ProfileWindow
-from leadline.training.guard import Facts, Guard
 from leadline.training.profiler.requests import framework_openers
 from leadline.training.recorder.overhead import Overhead
-from leadline.training.recording import ProfileUnavailableError
-from leadline.training.timeline.step_timeline import StepTimeline
 
 
 class Callbacks:
@@ -49,12 +49,12 @@ class RecordingAdapter(GenericAdapter):
 
 
 class Installed:
-    """Frameworks without any adapter, with the families at each change and the notes."""
+    """Loaded adapters, none at first, with the families at each change and the notes."""
 
     def __init__(self) -> None:
         self.families: list[frozenset[str]] = []
         self.notes: list[str] = []
-        self.frameworks = Frameworks(self.notes.append, lambda: self.families.append(self.frameworks.families))
+        self.frameworks = LoadedAdapters(self.notes.append, lambda: self.families.append(self.frameworks.families))
         self.frameworks.install(Callbacks(), Guard(self.notes.append))  # type: ignore[arg-type]
 
     def adapter(self, name: str, family: str) -> RecordingAdapter:
@@ -63,7 +63,7 @@ class Installed:
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Installed]:
-    monkeypatch.setattr("leadline.frameworks.installed.FRAMEWORKS", {})  # this process has imported torch
+    monkeypatch.setattr("leadline.frameworks.loaded_adapters.FRAMEWORKS", {})  # this process has imported torch
     installed = Installed()
     yield installed
     installed.frameworks.uninstall()
@@ -124,7 +124,7 @@ def test_the_torch_adapter_has_every_capability() -> None:
     import torch  # noqa: F401 - adapters are added for imported frameworks
 
     notes: list[str] = []
-    frameworks = Frameworks(notes.append, lambda: None)
+    frameworks = LoadedAdapters(notes.append, lambda: None)
     connected: list[object] = []
     frameworks.connect_data_loading(connected.append)
     frameworks.install(Callbacks(), Guard(notes.append))  # type: ignore[arg-type]
@@ -141,13 +141,13 @@ def test_the_torch_adapter_has_every_capability() -> None:
 def test_an_unsupported_version_is_noted_and_affects_nothing_else() -> None:
     script = """
 import sys, types
-from leadline.frameworks.installed import Frameworks
-from leadline.training.guard import Guard
+from leadline.frameworks.loaded_adapters import LoadedAdapters
+from leadline.instrumentation.guard import Guard
 class Callbacks:
     def __getattr__(self, name): return lambda *a, **k: None
 fake = types.ModuleType("xgboost"); fake.__version__ = "99.0"; sys.modules["xgboost"] = fake
 notes = []
-frameworks = Frameworks(notes.append, lambda: None)
+frameworks = LoadedAdapters(notes.append, lambda: None)
 guard = Guard(notes.append)
 frameworks.install(Callbacks(), guard)
 assert guard.is_open
@@ -161,9 +161,9 @@ print(notes)
 def test_leadline_imports_no_framework() -> None:
     script = """
 import sys, leadline.training.session.api
-from leadline.frameworks.installed import Frameworks
-from leadline.training.guard import Guard
-Frameworks(print, print).install(object(), Guard(print))
+from leadline.frameworks.loaded_adapters import LoadedAdapters
+from leadline.instrumentation.guard import Guard
+LoadedAdapters(print, print).install(object(), Guard(print))
 print(sorted({"torch", "xgboost", "lightgbm", "sklearn"} & sys.modules.keys()))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)

@@ -16,8 +16,8 @@ from leadline.frameworks.pure_check.batch import PureBatch
 from leadline.frameworks.pure_check.constant import constant_loss
 from leadline.frameworks.pure_check.probes import PureCheck
 from leadline.frameworks.pure_check.pure_step import Array, Computed, Leaf
+from leadline.instrumentation.check import TimeLimit
 from leadline.records.check_result import PROBES
-from leadline.training.check import TimeLimit
 
 SAMPLES = 16
 

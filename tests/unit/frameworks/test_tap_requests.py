@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from leadline.frameworks.tapped import request_of
+from leadline.frameworks.capture_requests import request_of
 from leadline.records.plan import CaptureItem
 
 ITEMS = (

@@ -171,7 +171,7 @@ def test_the_next_judge_completes_what_was_in_progress_and_repeats_nothing_else(
 def test_the_first_few_failures_are_announced_in_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(ACTIONS)
     (tmp_path / "noted.do").write_text("refuse " * 5)
-    action = replace(spec("Note", str(tmp_path), path=str(tmp_path / "noted")), spoken="note:$PATH")
+    action = replace(spec("Note", str(tmp_path), path=str(tmp_path / "noted")), display_name="note:$PATH")
     scenario = Scenario(tmp_path, action)
     for step in range(7):
         scenario.dispatcher.dispatch(finding(step))

@@ -64,7 +64,11 @@ def test_an_action_of_a_file_with_its_own_statuses(folder: str) -> None:
 
 def test_amazons_names_are_recorded_under_leadlines_names() -> None:
     (spec,) = resolved("a=StopTraining:grace=5")
-    assert (spec.action, spec.spoken, spec.parameters) == ("stop_training", "stop_training:grace=5", {"grace": 5.0})
+    assert (spec.action, spec.display_name, spec.parameters) == (
+        "stop_training",
+        "stop_training:grace=5",
+        {"grace": 5.0},
+    )
 
 
 def test_every_status_includes_all_statuses() -> None:
@@ -75,7 +79,7 @@ def test_every_status_includes_all_statuses() -> None:
 
 def test_named_targets() -> None:
     (spec,) = resolved("a=webhook:@team,cooldown=5", team="https://h/$KEY")
-    assert (spec.parameters["url"], spec.spoken) == ("https://h/$KEY", "webhook:@team,cooldown=5")
+    assert (spec.parameters["url"], spec.display_name) == ("https://h/$KEY", "webhook:@team,cooldown=5")
     with pytest.raises(ConfigurationError, match="no target named 'taem'; did you mean 'team'"):
         resolved("a=webhook:@taem", team="https://h/$KEY")
 

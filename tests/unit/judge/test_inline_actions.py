@@ -25,7 +25,7 @@ from leadline.judge import action_worker
 from leadline.judge.action_queue import ActionQueue
 from leadline.judge.action_transports import InlineAction
 from leadline.judge.delivery import JobContext
-from leadline.judge.judge import EndedEarly
+from leadline.judge.judge import JudgeTerminated
 from leadline.records.documents import LoggedAction
 from leadline.records.manifest import ActionSpec
 from leadline.records.request import Answer
@@ -104,8 +104,8 @@ def _actions(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_exit_of_the_judge_is_no_failure_of_the_action(run: Path) -> None:
     rig = InlineRig(run, Asks())
-    Asks.errors.append(EndedEarly(143))  # type: ignore[arg-type]
-    with pytest.raises(EndedEarly):
+    Asks.errors.append(JudgeTerminated(143))  # type: ignore[arg-type]
+    with pytest.raises(JudgeTerminated):
         rig.queue.add(finding(7))
 
 

@@ -12,6 +12,7 @@ import pytest
 from obstore.store import MemoryStore
 
 from leadline.errors import RunExistsError, RunNotFoundError, RunNotWritableError
+from leadline.instrumentation.resumption import Resumption
 from leadline.launch import resume_from_store
 from leadline.launch.resume_from_store import resume_joint
 from leadline.remote import claim
@@ -23,10 +24,9 @@ from leadline.remote.uploader import Uploader
 from leadline.store import layout
 from leadline.store.documents import encode, read_document, write_document
 from leadline.store.incarnations import read_incarnations
-from leadline.store.presence import acquire_lock, release_lock
+from leadline.store.node_lock import acquire_lock, release_lock
 from leadline.store.terms import Term, latest_term
 from leadline.testing.runs import Capture, RunWriter
-from leadline.training.resumption import Resumption
 
 ROOT, URI = "s3://bucket/runs", "s3://bucket/runs/one"
 

@@ -14,7 +14,7 @@ from leadline.reader.find_runs import list_runs
 from leadline.reader.run import Run
 from leadline.records.manifest import RuleSpec
 from leadline.store import layout
-from leadline.store.presence import node_name
+from leadline.store.node_lock import node_name
 from leadline.store.run_state import read_rule
 from leadline.testing.runs import Capture, RunWriter
 

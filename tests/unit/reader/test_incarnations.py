@@ -15,6 +15,9 @@ import pytest
 import leadline
 from leadline.analysis.digest import Digest
 from leadline.compaction.compactor import Compactor
+from leadline.instrumentation.resumption import Resumption
+from leadline.instrumentation.step_context import StepContext
+from leadline.instrumentation.timeline.step_clock import SILENT_STEPS
 from leadline.reader.feed import Feed
 from leadline.reader.incarnations import read_replacements
 from leadline.reader.resumption import next_incarnation
@@ -35,9 +38,6 @@ from leadline.store.segments import last_ordinal
 from leadline.store.tensors import write_tensors
 from leadline.store.writer import Writer
 from leadline.testing.runs import START_NS, RunWriter
-from leadline.training.resumption import Resumption
-from leadline.training.step_context import StepContext
-from leadline.training.timeline.step_clock import SILENT_STEPS
 
 LOSS = SeriesLayout((TensorInfo("loss", ("losses",), (), "float32"),), ((0, "value"),))
 SECOND_NS = 1_000_000_000

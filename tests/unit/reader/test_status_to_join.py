@@ -10,7 +10,7 @@ import pytest
 
 from leadline.reader import liveness
 from leadline.store import layout
-from leadline.store.presence import node_name
+from leadline.store.node_lock import node_name
 from leadline.testing.runs import Capture, RunWriter
 
 

@@ -125,8 +125,8 @@ def test_a_manifest_is_read_as_it_was_written_and_keys_of_other_versions_are_ign
     stored = json.loads(encode(manifest))
     assert Manifest.from_dict(stored) == manifest
     assert Manifest.from_dict(stored | {"novelty": 1}) == manifest
-    old = stored | {"actions": [{"rule": "a", "action": "b", "status": "Error", "novelty": 1}]}
-    assert Manifest.from_dict(old).actions == (ActionSpec("a", "b", ("Error",)),)
+    old = stored | {"actions": [{"rule": "a", "action": "b", "status": "Error", "spoken": "b:c", "novelty": 1}]}
+    assert Manifest.from_dict(old).actions == (ActionSpec("a", "b", ("Error",), display_name="b:c"),)
 
 
 @pytest.mark.parametrize(

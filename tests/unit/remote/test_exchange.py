@@ -74,7 +74,7 @@ class Node:
         """Let time pass, with a round of the upload; return whether this node's agent is the primary one then."""
         self.now += seconds
         if is_alive:
-            self.documents.give_sign()
+            self.documents.heartbeat()
             self._signs += 1
             os.utime(os.path.join(self.run, layout.node_sign(self.name)), ns=(SIGN_NS + self._signs,) * 2)
             self.documents.set_node(NodeDocument(self.name, state="running"))

@@ -14,7 +14,7 @@ from leadline.launch.prepare import prepare
 from leadline.remote.object_store import ObjectStore, StoreError
 from leadline.remote.upload import Upload
 from leadline.store import layout
-from leadline.store.disk_bound import Removed, RunFile, trim
+from leadline.store.disk_limit import Removed, RunFile, trim
 from leadline.store.upload_state import UploadState, read_upload, write_upload
 from leadline.testing.runs import Capture, RawTensors, RunWriter
 

@@ -14,7 +14,7 @@ from leadline.errors import ConfigurationError
 from leadline.serve.job_queue import JobQueue, created
 from leadline.serve.state_file import StateFile
 from leadline.serve.training_job import JobProgress, RuleEvaluation, StatusTransition, TrainingJob
-from leadline.store.presence import acquire_lock
+from leadline.store.node_lock import acquire_lock
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import pytest
 
 import leadline
 from leadline.compat.smdebug import create_trial
-from leadline.compat.smdebug import trial_steps as steps_module
+from leadline.compat.smdebug import trial_step_source as steps_module
 from leadline.compat.smdebug.core.access_layer import has_training_ended, training_has_ended
 from leadline.compat.smdebug.core.collection_manager import CollectionManager
 from leadline.compat.smdebug.core.reader import FileReader

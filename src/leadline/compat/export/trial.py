@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from leadline.compat.smdebug.saved_steps import SavedSteps
+from leadline.compat.smdebug.run_step_source import SavedSteps
 from leadline.errors import ConfigurationError, DamagedRunError
 from leadline.exports.span import Span
 from leadline.formats.event_file import record_of

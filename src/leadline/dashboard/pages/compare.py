@@ -92,8 +92,8 @@ def _options(parameters: QueryParams, runs: Sequence[str], available: Sequence[C
     """Return the selectable and the selected scalars, tensors and statistics."""
     first, *others = available
     shared = [name for name in first["scalars"] if all(name in other["scalars"] for other in others)]
-    scalars = list(dict.fromkeys([*shared, *(name for each in available for name in each["scalars"])]))
-    tensors = list(dict.fromkeys(name for each in available for name in each["tensors"]))
+    scalars = list(dict.fromkeys([*shared, *(name for run in available for name in run["scalars"])]))
+    tensors = list(dict.fromkeys(name for run in available for name in run["tensors"]))
     collections = [name for name in first["statistics"] if all(name in other["statistics"] for other in others)]
     of = parameters.get("of") if parameters.get("of") in collections else (collections[0] if collections else "")
     statistics = view.order_statistics(

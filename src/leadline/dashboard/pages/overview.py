@@ -36,7 +36,7 @@ from leadline.records.formatting import phase_label
 from leadline.records.names import JOB_ENDED
 from leadline.records.totals import sampled, steps_by_mode
 from leadline.store.control import read_actions
-from leadline.store.disk_bound import read_disk_bound
+from leadline.store.disk_limit import read_disk_limit
 from leadline.store.run_state import read_rule_summary
 
 _MAX_LOSSES: Final = 4
@@ -74,7 +74,7 @@ def _run_context(opened: OpenedRun) -> dict[str, object]:
         "operations": operations(run),
         "cost": cost(run),
         "upload": upload_of(run),
-        "removed": read_disk_bound(run.path).describe(),
+        "removed": read_disk_limit(run.path).describe(),
         "interruptions": [describe.interruption(what) for what in interruptions_with_changes(run)],
         "trainings": describe.trainings(run.trainings()),
         "warnings": warnings(run, digest.damage),

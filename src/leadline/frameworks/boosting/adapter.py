@@ -13,10 +13,10 @@ from leadline.frameworks.adapter import Program, StepCallbacks
 from leadline.frameworks.boosting.rounds import RoundCapture, Rounds
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.training_description import TrainingDescription
+from leadline.instrumentation.guard import Guard
 from leadline.records.doctor_report import Inventory, ModelEntry, UncapturedEntry
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_booster_data
-from leadline.training.guard import Guard
 
 Settings = Callable[[Any], Mapping[str, float | str]]
 

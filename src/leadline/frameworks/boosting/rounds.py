@@ -12,16 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.frameworks.adapter import Score, StepCallbacks
-from leadline.frameworks.array_capture import Block, CapturedArrays
+from leadline.frameworks.array_capture import CapturedArrays, ColumnSet
 from leadline.frameworks.boosting.booster import Array, Booster, Evaluation, Floats
 from leadline.frameworks.pending import Pending
 from leadline.frameworks.training_description import TrainingDescription
+from leadline.instrumentation.guard import Guard
 from leadline.records.names import AVERAGE_SHAP, FEATURE_IMPORTANCE, FULL_SHAP, TREES
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.statistics.boosting import class_counts, confusion, kind_of, predicted_classes
 from leadline.store.tensors import CaptureForm, HostBuffer
-from leadline.training.guard import Guard
 
 # --- reporting: when rounds begin, their scores, and when they end -------------------------------------------
 
@@ -196,7 +196,7 @@ _BIAS: Final = "bias"
 class _ScalarSelection:
     """The requested columns of a collection of scalars."""
 
-    block: Block
+    block: ColumnSet
     indices: dict[str, npt.NDArray[np.intp]]
     """For each statistic the indices of the names for which it is requested, in the order of the block's columns."""
 
@@ -359,6 +359,6 @@ def _choose(
         (position[index], statistic) for statistic, indices in indices_by_statistic.items() for index in indices
     )
     return _ScalarSelection(
-        Block(infos, columns),
+        ColumnSet(infos, columns),
         {statistic: np.array(indices, np.intp) for statistic, indices in indices_by_statistic.items()},
     )

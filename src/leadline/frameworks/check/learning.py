@@ -82,7 +82,7 @@ def judge_learning(learned: Learned) -> Tested:
     best_name = min(learned.curves, key=lambda curve: least(learned.curves[curve]))
     best = least(learned.curves[best_name])
     evidence: JsonObject = {
-        "losses": {curve: _thinned(losses) for curve, losses in {**learned.curves, name: own}.items()},
+        "losses": {curve: _sampled(losses) for curve, losses in {**learned.curves, name: own}.items()},
         "steps": steps,
     }
     scale = max(abs(first), 1e-12)
@@ -172,6 +172,6 @@ def least(losses: Sequence[float]) -> float:
     return min((loss for loss in losses if math.isfinite(loss)), default=math.inf)
 
 
-def _thinned(losses: Sequence[float]) -> list[float]:
+def _sampled(losses: Sequence[float]) -> list[float]:
     stride = max(len(losses) // _SHOWN, 1)
     return [float(f"{loss:.5g}") for loss in losses[::stride]]

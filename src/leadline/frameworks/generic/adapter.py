@@ -12,10 +12,10 @@ import numpy as np
 from leadline.frameworks.adapter import Program, StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.training_description import TrainingDescription
+from leadline.instrumentation.guard import Fact, Guard
 from leadline.records.names import SCALAR_COLLECTIONS, Family
 from leadline.records.plan import CaptureItem
 from leadline.records.series import StepStamp
-from leadline.training.guard import Fact, Guard
 
 NAME: Final = "generic"
 _KINDS: Final = "biufc"
@@ -186,7 +186,7 @@ class GenericAdapter:
         if evaluation is not None and evaluation.stamp is not None and evaluation.stamp is self._evaluated:
             evaluation.end_step(self._evaluation)
 
-    def name_mode(self, *, is_evaluation: bool) -> None:
+    def set_mode(self, *, is_evaluation: bool) -> None:
         """Do nothing: each call of the hook names its mode."""
 
     def subject(self, optimizer: Any) -> _LoopSubject:

@@ -9,6 +9,7 @@ import jax
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.capture_requests import CapturedTensor, ColumnSets
 from leadline.frameworks.jax import compatibility
 from leadline.frameworks.jax.capture import JaxSubject
 from leadline.frameworks.jax.check.check_hooks import JaxChecks
@@ -28,15 +29,14 @@ from leadline.frameworks.kit.late_scalar import LateRow
 from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.pending import PendingNumbers
-from leadline.frameworks.tapped import Blocks, Values
 from leadline.frameworks.training_description import TrainingDescription
+from leadline.instrumentation.check import StepChecks
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.recording import Recording
 from leadline.records.doctor_report import Inventory, UncapturedEntry
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.records.profile_window import ProfileWindow
-from leadline.training.check import StepChecks
-from leadline.training.guard import Guard
-from leadline.training.recording import Recording
 
 
 class JaxAdapter:
@@ -57,7 +57,7 @@ class JaxAdapter:
         self._patches, self._watch = Patches(), WATCH
         self._uncaptured = Uncaptured({}, note)
         self._libraries: Libraries | None = None
-        self._captured, self._blocks = CapturedArrays(note), Blocks()
+        self._captured, self._blocks = CapturedArrays(note), ColumnSets()
 
     def version(self) -> str:
         return str(jax.__version__)
@@ -155,11 +155,11 @@ class JaxAdapter:
         values = steps.take_layers()
         return self._keep(items, values, "train") if values else None
 
-    def _keep(self, items: Sequence[CaptureItem], values: Sequence[Values], mode: str) -> CapturedArrays:
+    def _keep(self, items: Sequence[CaptureItem], values: Sequence[CapturedTensor], mode: str) -> CapturedArrays:
         self._captured.begin(items, mode)
         self._blocks.keep(self._captured, items, values)
         if self._watch.steps is not None:
-            self._captured.own_ns = self._watch.steps.replayer.take_elsewhere_ns()
+            self._captured.own_ns = self._watch.steps.replayer.take_blocked_ns()
         return self._captured
 
     def _layers_of(self, call: JittedCall, items: Sequence[CaptureItem]) -> CapturedArrays:
@@ -169,7 +169,7 @@ class JaxAdapter:
 
     # --- modes, and numbers that are still computed -------------------------------------------------------
 
-    def name_mode(self, *, is_evaluation: bool) -> None:
+    def set_mode(self, *, is_evaluation: bool) -> None:
         if self._watch.steps is not None:
             self._watch.steps.is_evaluation = is_evaluation
 

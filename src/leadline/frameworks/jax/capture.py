@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.capture_requests import CapturedTensor, ColumnSets, gradient_norms
 from leadline.frameworks.jax.step_calls import ORIGIN, StepOwner
 from leadline.frameworks.jax.steps import TrainingSteps
 from leadline.frameworks.jax.tensors import info_of, ratios_of, tensors_of
 from leadline.frameworks.kit.gradient_norms import wants_norm
 from leadline.frameworks.kit.named_tensor import ON_UPDATE
 from leadline.frameworks.pending import Pending
-from leadline.frameworks.tapped import Blocks, Values, gradient_norms
 from leadline.records.names import OPTIMIZER_VARIABLES
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout
@@ -67,7 +67,7 @@ class JaxProgram:
         self, items: Sequence[CaptureItem], owner: StepOwner, steps: TrainingSteps, note: Callable[[str], None]
     ) -> None:
         self._items, self._owner, self._steps = items, weakref.ref(owner), steps
-        self._captured, self._blocks = CapturedArrays(note), Blocks()
+        self._captured, self._blocks = CapturedArrays(note), ColumnSets()
         self._prefix = owner.prefix
         self._updated: list[str] = []
         if any(ON_UPDATE in item.statistics for item in items):
@@ -93,7 +93,7 @@ class JaxProgram:
             self._blocks.keep_norms(self._captured, self._items, self._prefix, gradient_norms(own, None))
         return self._captured.row()
 
-    def _keep_settings(self, values: Sequence[Values]) -> None:
+    def _keep_settings(self, values: Sequence[CapturedTensor]) -> None:
         owner = self._owner()
         settings = {v.info.name: float(v.numbers[0, 1]) for v in values if v.info.collections == ("hyperparameters",)}
         if owner is not None:
@@ -105,8 +105,8 @@ class JaxProgram:
             return None
         return np.array([ratios.get(name, np.nan) for name in self._updated], "<f8").tobytes()
 
-    def take_elsewhere_ns(self) -> int:
-        return self._steps.replayer.take_elsewhere_ns()
+    def take_blocked_ns(self) -> int:
+        return self._steps.replayer.take_blocked_ns()
 
     def raw_form(self) -> CaptureForm | None:
         return self._captured.raw_form()

@@ -55,8 +55,8 @@ def bodies_of(equation: Any) -> list[Any]:
     """Return the jaxprs among the parameters of an equation."""
     found = []
     for value in equation.params.values():
-        for each in value if isinstance(value, (tuple, list)) else (value,):
-            jaxpr = program_of(each)[0] if hasattr(each, "consts") else each
+        for body in value if isinstance(value, (tuple, list)) else (value,):
+            jaxpr = program_of(body)[0] if hasattr(body, "consts") else body
             if hasattr(jaxpr, "eqns"):
                 found.append(jaxpr)
     return found

@@ -50,7 +50,7 @@ class TracedFacts:
         steps: The training steps of a call.
         loops: The number of loops around a step.
         losses: Positions of losses among the results.
-        is_update_apart: Whether it only applies gradients that were computed elsewhere.
+        is_separate_update: Whether it only applies gradients that were computed elsewhere.
         refusal: Why it cannot be replayed; empty: it can.
         loss_calls: The losses of optax that it calls.
         trains: Whether a call of it is a part of a training step.
@@ -62,7 +62,7 @@ class TracedFacts:
     steps: int = 1
     loops: int = 0
     losses: tuple[int, ...] = ()
-    is_update_apart: bool = False
+    is_separate_update: bool = False
     refusal: str = ""
     loss_calls: tuple[TracedLossCall, ...] = ()
     trains: bool = field(init=False)
@@ -91,7 +91,7 @@ def facts_of(traced: Any) -> TracedFacts:
         steps=math.prod(loops),
         loops=len(loops),
         losses=tuple(at for at, loss in enumerate(_losses(jaxpr, [None] * len(jaxpr.invars))) if loss is not None),
-        is_update_apart="used_gradient" in kinds and "gradient" not in kinds,
+        is_separate_update="used_gradient" in kinds and "gradient" not in kinds,
         refusal=f"it has effects that cannot be repeated ({', '.join(effects)})" if effects else "",
         loss_calls=loss_calls_in(jaxpr) if "loss_call" in kinds else (),
     )

@@ -150,16 +150,16 @@ class Interpreter:
         def body(*slices: Any) -> Any:
             results, found = self.evaluate(jaxpr, constants, slices)
             forms[:] = list(found)
-            return tuple(results), [[each[None] for each in taken] for taken in found.values()]
+            return tuple(results), [[array[None] for array in taken] for taken in found.values()]
 
         specs = (tuple(params["out_specs"]), PartitionSpec(axes))
         results, taken = compatibility.shard_map(body, params, specs)(*values)
-        return list(results), {tap: [each[0] for each in arrays] for tap, arrays in zip(forms, taken, strict=True)}
+        return list(results), {tap: [array[0] for array in arrays] for tap, arrays in zip(forms, taken, strict=True)}
 
 
 def _never_taken(form: Sequence[Any]) -> list[Any]:
     with compatibility.enable_x64(True):
-        return [jax.lax.full(each.shape, 0, each.dtype) for each in form]
+        return [jax.lax.full(array.shape, 0, array.dtype) for array in form]
 
 
 _RULES: Final[dict[str, Callable[[Interpreter, Any, list[Any]], tuple[Any, Found]]]] = {

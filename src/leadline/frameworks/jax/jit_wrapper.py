@@ -183,7 +183,7 @@ def _itself(jitted: Any) -> Any:
 
 
 def _kept(facts: TracedFacts) -> Any:
-    return facts.trains, facts.steps, facts.losses, facts.is_update_apart
+    return facts.trains, facts.steps, facts.losses, facts.is_separate_update
 
 
 def make_jit(original: Callable[..., Any], watch: Watch) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from leadline.frameworks.jax.scalars import BatchMean, Element, JaxScalar
 from leadline.frameworks.jax.training_taps import TrainingTaps
 from leadline.frameworks.keras.announced_steps import follow_announced_steps
 from leadline.frameworks.patches import Patches
-from leadline.training.timeline.step_progress import StepProgress
+from leadline.instrumentation.timeline.step_progress import StepProgress
 
 Original = Callable[..., Any]
 

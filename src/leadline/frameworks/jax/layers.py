@@ -122,8 +122,8 @@ class Layers:
         if local.running:
             return local.paths.get(id(layer))
         found = list(_layers_in(layer, root, "", 0))
-        local.paths = {id(each): path for path, each in reversed(found)}
-        local.keep = [each for _, each in found]
+        local.paths = {id(layer): path for path, layer in reversed(found)}
+        local.keep = [layer for _, layer in found]
         return ""
 
     # --- Keras --------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def _layers_in(value: Any, root: type, path: str, depth: int) -> Iterator[tuple[
         yield path, value
         parts = iter(list(vars(value).items()))
     elif isinstance(value, (list, tuple)):
-        parts = ((at, each) for at, each in enumerate(value))
+        parts = ((at, part) for at, part in enumerate(value))
     elif isinstance(value, dict):
         parts = iter(list(value.items()))
     else:

@@ -13,8 +13,8 @@ from leadline.frameworks.jax.layers import Layers
 from leadline.frameworks.jax.loss_taps import LossTaps
 from leadline.frameworks.jax.training_taps import TrainingTaps
 from leadline.frameworks.patches import Patches
-from leadline.training.guard import Guard
-from leadline.training.timeline.step_progress import StepProgress
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.timeline.step_progress import StepProgress
 
 
 class Libraries:

@@ -11,23 +11,12 @@ from leadline.frameworks.jax import compatibility, kernels
 from leadline.frameworks.jax.loss_calls import TracedLossCall
 from leadline.frameworks.kit.array_verbs import ArrayVerbs
 from leadline.frameworks.kit.loss_facts import label_facts, probability_facts
-from leadline.records import loss_facts as facts
+from leadline.frameworks.kit.recorded_facts import LABEL_FACTS, PROBABILITY_FACTS
 from leadline.records.plan import CaptureItem
 
 LOSS_FACTS: Final = CaptureItem("checks", statistics=("value",))
 """What selects the numbers of loss calls."""
-NUMBERS: Final = (
-    facts.LABEL_MIN,
-    facts.LABEL_MAX,
-    facts.ARE_LABELS_BINARY,
-    facts.ARE_LABELS_WHOLE,
-    facts.ONE_HOT_SHARE,
-    facts.MULTI_HOT_SHARE,
-    facts.OUT_OF_REACH_SHARE,
-    facts.SUM_ERROR,
-    facts.EXP_SUM_ERROR,
-    facts.PREDICTION_MIN,
-)
+NUMBERS: Final = (*LABEL_FACTS, *PROBABILITY_FACTS)
 """The facts of a row of numbers; what is not known is NaN."""
 
 

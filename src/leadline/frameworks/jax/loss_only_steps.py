@@ -12,8 +12,8 @@ from leadline.frameworks.jax.facts import LossPlace
 from leadline.frameworks.jax.jit_wrapper import JitWrapper
 from leadline.frameworks.jax.step_calls import JittedCall, StepOwner
 from leadline.frameworks.jax.tensors import LOSS
+from leadline.instrumentation.guard import Guard
 from leadline.records.phases import COMPUTE
-from leadline.training.guard import Guard
 
 
 class _Known(NamedTuple):
@@ -44,7 +44,7 @@ class LossOnlySteps:
     def follow(self, call: JittedCall) -> None:
         """Allow the steps after a call to be deferred, if each call of its function is one step."""
         facts = call.facts
-        if facts.has_optimizer and facts.steps == 1 and not facts.is_update_apart:
+        if facts.has_optimizer and facts.steps == 1 and not facts.is_separate_update:
             self._known = _Known(weakref.ref(call.function), call.owner.current, call.losses)
             self._callbacks.defer_loss_only_steps()
 

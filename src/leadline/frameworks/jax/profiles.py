@@ -6,7 +6,7 @@ import jax
 from jax._src import profiler
 
 from leadline.frameworks.patches import Patches
-from leadline.frameworks.space_recording import ProfilerRecording
+from leadline.frameworks.xla_profiler import ProfilerRecording
 
 
 class JaxRecording(ProfilerRecording):

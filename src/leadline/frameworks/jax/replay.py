@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
+from leadline.frameworks.capture_requests import Array, CapturedTensor
 from leadline.frameworks.jax import groups, kernels, program_cache
 from leadline.frameworks.jax.facts import LossPlace, TapSite, TracedFacts
 from leadline.frameworks.jax.groups import RATIO, VALUE, Seen
@@ -22,7 +23,6 @@ from leadline.frameworks.jax.loss_numbers import LOSS_FACTS, NUMBERS
 from leadline.frameworks.jax.program_cache import CachedProgram
 from leadline.frameworks.jax.tap import Tap
 from leadline.frameworks.jax.tensors import Wanted, ratios_of, settings_of, tensors_of, wanted_of
-from leadline.frameworks.tapped import Array, Values
 from leadline.records.plan import CaptureItem
 from leadline.records.series import TensorInfo
 from leadline.store import layout
@@ -124,7 +124,7 @@ class CaptureProgram:
         self._jit, self._function = jit, leadline_capture
         self._run: Callable[..., Any] | None = None
 
-    def run(self, values: Any, recipe: Recipe) -> Callable[[int], list[Values]]:
+    def run(self, values: Any, recipe: Recipe) -> Callable[[int], list[CapturedTensor]]:
         """Compute.
 
         Args:
@@ -152,8 +152,8 @@ class CaptureProgram:
             rows += [(tap, block[..., at, :], copy_of.get((group, tap))) for at, tap in members]
             start = end
 
-        def values_of(step: int) -> list[Values]:
-            found: dict[Tap, Values] = {}
+        def values_of(step: int) -> list[CapturedTensor]:
+            found: dict[Tap, CapturedTensor] = {}
             for tap, row, copy in rows:
                 value = self._values(step, tap, row, copy) if tap not in found else None
                 if value is not None:
@@ -173,7 +173,7 @@ class CaptureProgram:
         self.saved_ns = program.saved_ns
         return program
 
-    def _values(self, step: int, tap: Tap, row: Array, copy: Array | None) -> Values | None:
+    def _values(self, step: int, tap: Tap, row: Array, copy: Array | None) -> CapturedTensor | None:
         site, wanted = self._sites[tap], self._wanted[tap]
         of_step = row[_index(site.loops[: self._loops], step)]
         inner = len(site.loops[self._loops :])
@@ -184,7 +184,7 @@ class CaptureProgram:
         if not numbers[0]:
             return None
         array = copy[_index(site.loops[: self._loops], step)][(0,) * inner] if copy is not None else None
-        return Values(wanted.info, wanted.primaries, numbers[None, 1:].astype("f8"), array)
+        return CapturedTensor(wanted.info, wanted.primaries, numbers[None, 1:].astype("f8"), array)
 
 
 def _options(values: Any) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from typing import Any
 import jax
 
 from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.capture_requests import CapturedTensor, record_compilation
 from leadline.frameworks.jax.facts import TapSite
 from leadline.frameworks.jax.replay import CaptureProgram, Programs, Recipe, Timer, evaluate_eager
 from leadline.frameworks.jax.tap import Tap
 from leadline.frameworks.kit.uncaptured import Uncaptured
-from leadline.frameworks.tapped import Values, record_compilation
 
 
 class Replayer:
@@ -42,7 +42,7 @@ class Replayer:
 
     def replay(
         self, name: str, programs: Programs, recipe: Recipe, leaves: Sequence[Any]
-    ) -> Callable[[int], list[Values]] | None:
+    ) -> Callable[[int], list[CapturedTensor]] | None:
         """Compute a function once more.
 
         Args:
@@ -68,7 +68,7 @@ class Replayer:
         finally:
             programs.note_time(recipe, self._account(timer, program))
 
-    def compute(self, recipe: Recipe, sites: Sequence[TapSite], arrays: dict[Tap, list[Any]]) -> list[Values]:
+    def compute(self, recipe: Recipe, sites: Sequence[TapSite], arrays: dict[Tap, list[Any]]) -> list[CapturedTensor]:
         """Return what a recipe selects of arrays at hand."""
         if recipe not in self._eager_programs:
             self._eager_programs[recipe] = CaptureProgram(self.jit, evaluate_eager, sites, 0, recipe)
@@ -87,7 +87,7 @@ class Replayer:
         self._elsewhere_ns += took - took_cpu
         return took
 
-    def take_elsewhere_ns(self) -> int:
+    def take_blocked_ns(self) -> int:
         """Return the time that replays have taken in other threads since the last call."""
         taken, self._elsewhere_ns = self._elsewhere_ns, 0
         return taken

@@ -9,6 +9,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
+from leadline.frameworks.capture_requests import CapturedTensor
 from leadline.frameworks.jax.chain import Chain
 from leadline.frameworks.jax.compatibility import result_tree
 from leadline.frameworks.jax.facts import LossPlace, TapSite, TracedFacts, places_in
@@ -17,7 +18,6 @@ from leadline.frameworks.jax.loss_numbers import LOSS_FACTS, NUMBERS
 from leadline.frameworks.jax.replay import Programs, Recipe
 from leadline.frameworks.jax.replayer import Replayer
 from leadline.frameworks.jax.tap import Tap
-from leadline.frameworks.tapped import Values
 from leadline.frameworks.traces import RETRACED, Traces
 from leadline.records.plan import CaptureItem
 
@@ -95,7 +95,7 @@ class JittedCall:
         self.steps = self.facts.steps
         self.index = 0
         self.begun_ns = 0
-        self.replayed: Callable[[int], list[Values]] | None = None
+        self.replayed: Callable[[int], list[CapturedTensor]] | None = None
         self.is_over = self.is_part = self.shows_origin = False
         self.items: Sequence[CaptureItem] = ()
         self._captured: set[CaptureItem] = set()
@@ -130,7 +130,7 @@ class JittedCall:
             self.owner.traces.note_trace()
         self.owner.traces.calls += 1
 
-    def values(self, items: Sequence[CaptureItem]) -> list[Values]:
+    def values(self, items: Sequence[CaptureItem]) -> list[CapturedTensor]:
         """Return what some items select in the current step, and possibly more; the call is replayed for that."""
         if not self.is_over and not set(items) <= self._captured:
             self._captured.update(items)
@@ -146,7 +146,7 @@ class JittedCall:
         values = [value for step in range(self.steps) for value in (self.replayed(step) if self.replayed else [])]
         return any(map(_is_non_finite, values))
 
-    def updates(self, items: Sequence[CaptureItem]) -> list[Values]:
+    def updates(self, items: Sequence[CaptureItem]) -> list[CapturedTensor]:
         """Return what was captured of the updates of the current step, among other things."""
         return self.values(items)
 
@@ -170,7 +170,7 @@ class JittedCall:
                 }
         return found
 
-    def _replay(self) -> Callable[[int], list[Values]] | None:
+    def _replay(self) -> Callable[[int], list[CapturedTensor]] | None:
         programs, leaves = self._programs, self.function.leaves(self.args, self.kwargs)
         if self.function.is_ambiguous or not _fit(leaves, programs.traced.jaxpr.in_avals):
             programs = self._programs = self.function.retrace(self.args, self.kwargs)
@@ -216,15 +216,15 @@ class EagerCall:
         """Its taps."""
         return [TapSite(tap, (), tuple(map(_form, values))) for tap, values in self._arrays.items()]
 
-    def values(self, items: Sequence[CaptureItem]) -> list[Values]:
+    def values(self, items: Sequence[CaptureItem]) -> list[CapturedTensor]:
         """Return what some items select of the arrays so far."""
         return self._captured(items, self.sites)
 
-    def updates(self, items: Sequence[CaptureItem]) -> list[Values]:
+    def updates(self, items: Sequence[CaptureItem]) -> list[CapturedTensor]:
         """Return what was captured of the updates."""
         return self._captured(items, [site for site in self.sites if site.tap.kind in ("update", "change")])
 
-    def _captured(self, items: Sequence[CaptureItem], sites: Sequence[TapSite]) -> list[Values]:
+    def _captured(self, items: Sequence[CaptureItem], sites: Sequence[TapSite]) -> list[CapturedTensor]:
         recipe = Recipe.of(sites, self.owner.current.prefix, items, has_losses=False)
         if not recipe.wanted:
             return []
@@ -236,7 +236,7 @@ def _fit(arrays: Sequence[Any], avals: Sequence[Any]) -> bool:
     return list(map(np.shape, arrays)) == [aval.shape for aval in avals]
 
 
-def _is_non_finite(value: Values) -> bool:
+def _is_non_finite(value: CapturedTensor) -> bool:
     if value.info.collections == ("losses",):
         return not np.isfinite(value.numbers[0, 1])
     if "gradients" not in value.info.collections:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import jax
 
 from leadline.frameworks.adapter import Forward, StepCallbacks
+from leadline.frameworks.capture_requests import CapturedTensor
 from leadline.frameworks.frozen_parameters import FrozenParameters
 from leadline.frameworks.jax.check.check_hooks import JaxChecks
 from leadline.frameworks.jax.facts import LossPlace, losses_in
@@ -26,10 +27,9 @@ from leadline.frameworks.kit.fresh_gradients import FRESH_GRADIENTS
 from leadline.frameworks.kit.loss_facts import NO_FACTS
 from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.process_memory import process_memory
-from leadline.frameworks.tapped import Values
+from leadline.instrumentation.guard import Guard
 from leadline.records.phases import COMPUTE
 from leadline.records.plan import CaptureItem
-from leadline.training.guard import Guard
 
 Call = JittedCall | EagerCall
 _AHEAD_OF_TIME: Final = "calls of a function that was compiled ahead of time are not captured; call it itself"
@@ -83,11 +83,11 @@ class TrainingSteps:
         self._call: Call | None = None
         self._pending: Call | None = None
         """A call whose step may be ended by an update that follows it."""
-        self._are_updates_apart = False
+        self._are_separate_updates = False
         self.is_within_call = False
         self.eager: EagerCall | None = None
         """The step outside of compiled functions."""
-        self._layers: list[Values] = []
+        self._layers: list[CapturedTensor] = []
         """What was captured of layers in the current step."""
 
     # --- calls of compiled functions ----------------------------------------------------------------------
@@ -148,13 +148,13 @@ class TrainingSteps:
     def _begin(self, call: JittedCall) -> None:
         facts = call.facts
         call.note_trace()
-        if facts.is_update_apart:
+        if facts.is_separate_update:
             self._begin_update(call, call.owner)
         else:
             self.finish()
             self._callbacks.timeline.begin_model()
             self._call = call
-            if self._are_updates_apart and not facts.has_optimizer:
+            if self._are_separate_updates and not facts.has_optimizer:
                 call.is_part = True
                 self._capture_forward(call)
                 self._record_loss_facts(call)
@@ -168,7 +168,7 @@ class TrainingSteps:
 
     def _begin_update(self, call: Call, owner: StepOwner) -> None:
         """Begin a call that applies gradients which others have computed."""
-        self._are_updates_apart = True
+        self._are_separate_updates = True
         pending, self._pending = self._pending, None
         if pending is not None:  # the first one: its gradients were captured where they were computed
             owner.replace(pending.owner)
@@ -210,7 +210,7 @@ class TrainingSteps:
             self._layers = [value for value in values if "layers" in value.info.collections]
             self._callbacks.cost.end(begun)
 
-    def take_layers(self) -> list[Values]:
+    def take_layers(self) -> list[CapturedTensor]:
         """Return what was captured of layers in the current step, and forget it."""
         taken, self._layers = self._layers, []
         return taken
@@ -244,9 +244,9 @@ class TrainingSteps:
             self._record_losses(call, self._losses_read.call(self._losses_at_step, call, step, result) or ())
             if step < call.steps - 1:
                 self._end_step(call.owner.current)
-        if call.facts.has_optimizer or self._are_updates_apart:
+        if call.facts.has_optimizer or self._are_separate_updates:
             self._end_step(call.owner.current)
-            if not self._are_updates_apart:
+            if not self._are_separate_updates:
                 self._loss_only.follow(call)
         else:
             self._pending = call
@@ -280,7 +280,7 @@ class TrainingSteps:
 
     # --- values of the current step -----------------------------------------------------------------------
 
-    def values(self, items: Sequence[CaptureItem]) -> list[Values]:
+    def values(self, items: Sequence[CaptureItem]) -> list[CapturedTensor]:
         """Return what ``items`` select in the current step."""
         if self._call is None:
             return []
@@ -306,7 +306,7 @@ class TrainingSteps:
         """Begin to compute gradients outside of compiled functions."""
         if self.checks is not None:
             self.checks.begin_eager()
-        if not self._are_updates_apart:
+        if not self._are_separate_updates:
             self.finish()
             self.eager = None  # of calls before the training, such as those that initialize a model
 
@@ -315,7 +315,7 @@ class TrainingSteps:
         call = self.begin_eager()
         call.owner = self._owners.of(getattr(function, "__code__", function), call, name_of(function))
         losses = [JaxScalar([Element(loss)])] if loss is not None else []
-        if not self._are_updates_apart:
+        if not self._are_separate_updates:
             self._call = call
             self._begin_steps(call)
             self._pending = call
@@ -333,7 +333,7 @@ class TrainingSteps:
         if self._call is not None:
             self._end_step(self._call.owner.current)
 
-    def origin(self) -> list[Values]:
+    def origin(self) -> list[CapturedTensor]:
         """Return the layers of the current step, if it is the first one with a loss or gradient that is not finite."""
         if self._call is None or not self._call.shows_origin or self.forward_items:
             return []

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from leadline.frameworks.capture_requests import primaries_of, request_with_norm
 from leadline.frameworks.jax.facts import TapSite
 from leadline.frameworks.jax.loss_calls import TracedLossCall
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, parameter_collections
-from leadline.frameworks.tapped import primaries_of, request_with_norm
 from leadline.records.names import OPTIMIZER_VARIABLES, gradient_name
 from leadline.records.plan import CaptureItem
 from leadline.records.series import TensorInfo

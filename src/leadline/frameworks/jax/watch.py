@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from leadline.frameworks.jax.steps import TrainingSteps
-from leadline.training.guard import Guard
+from leadline.instrumentation.guard import Guard
 
 
 class ProcessWatch:

@@ -16,9 +16,9 @@ from leadline.frameworks.keras.frozen import frozen_parameters
 from leadline.frameworks.labels import Labels
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.training_description import TrainingDescription
+from leadline.instrumentation.guard import Guard
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, needs_forward_pass
-from leadline.training.guard import Guard
 
 if TYPE_CHECKING:
     from leadline.frameworks.keras.subject import KerasSubject

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from leadline.frameworks.patches import Patches
-from leadline.training.timeline.step_progress import StepProgress
+from leadline.instrumentation.timeline.step_progress import StepProgress
 
 _AHEAD = ("on_epoch_begin", "on_train_batch_begin")
 

@@ -197,5 +197,5 @@ def _flat(metrics: Any) -> Iterator[Any]:
     if not isinstance(metrics, (list, tuple)):
         yield metrics
         return
-    for each in metrics:
-        yield from _flat(each)
+    for metric in metrics:
+        yield from _flat(metric)

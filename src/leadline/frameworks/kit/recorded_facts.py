@@ -10,18 +10,20 @@ from leadline.records import loss_facts as facts
 _TRACED: Final = frozenset(
     {facts.KIND, facts.ACTIVATION, facts.INNER_ACTIVATION, facts.IS_RESCALED, facts.HAS_DROPOUT, facts.SOFTMAX_SIZE}
 )
-_LABELS: Final = frozenset(
-    {
-        facts.LABEL_MIN,
-        facts.LABEL_MAX,
-        facts.ARE_LABELS_BINARY,
-        facts.ARE_LABELS_WHOLE,
-        facts.ONE_HOT_SHARE,
-        facts.MULTI_HOT_SHARE,
-        facts.OUT_OF_REACH_SHARE,
-    }
+LABEL_FACTS: Final = (
+    facts.LABEL_MIN,
+    facts.LABEL_MAX,
+    facts.ARE_LABELS_BINARY,
+    facts.ARE_LABELS_WHOLE,
+    facts.ONE_HOT_SHARE,
+    facts.MULTI_HOT_SHARE,
+    facts.OUT_OF_REACH_SHARE,
 )
-_PROBABILITIES: Final = frozenset({facts.SUM_ERROR, facts.EXP_SUM_ERROR, facts.PREDICTION_MIN})
+"""What the labels show."""
+PROBABILITY_FACTS: Final = (facts.SUM_ERROR, facts.EXP_SUM_ERROR, facts.PREDICTION_MIN)
+"""What predictions show that may be probabilities."""
+_LABELS: Final = frozenset(LABEL_FACTS)
+_PROBABILITIES: Final = frozenset(PROBABILITY_FACTS)
 _SHAPES: Final = frozenset({facts.CLASSES, facts.IS_BROADCAST})
 _KERAS: Final = _TRACED | _LABELS | _SHAPES | {facts.LABEL_REPEATS, facts.IS_WHOLE_LOSS, facts.HAS_ACCURACY}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.patches import Patches
-from leadline.training.guard import Guard
+from leadline.instrumentation.guard import Guard
 
 
 class Uncaptured:

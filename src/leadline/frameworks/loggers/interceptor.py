@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from leadline.frameworks.loggers.printed_values import PrintedValues
 from leadline.frameworks.patches import MakeReplacement, Patches
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
-from leadline.training.guard import Guard
+from leadline.instrumentation.guard import Guard
 
 # --- the live trackers, into which Leadline can log next to the script ---------------------------------------
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from leadline.formats.named_numbers import MAX_CHARACTERS, NamedNumber, named_numbers, number_of
+from leadline.instrumentation.guard import Facts
 from leadline.records.metric_names import PRINTED, is_loss, kind_of, stem_of
-from leadline.training.guard import Facts
 
 MAX_PATTERN_CHARACTERS: Final = 500
 """Of a line, for the expressions of ``[metrics]``: what a user writes may take time with a power of the length."""

@@ -21,7 +21,7 @@ from leadline.frameworks.loggers.training_libraries import (
     TRANSFORMERS,
 )
 from leadline.frameworks.loggers.wandb import WANDB
-from leadline.training.guard import Guard
+from leadline.instrumentation.guard import Guard
 
 LOGGING_LIBRARIES: Final = (
     TENSORBOARD,

@@ -19,7 +19,7 @@ from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.kit.late_scalar import LateRow
 from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.labels import Labels
-from leadline.frameworks.mxnet.blocks import BlockHooks
+from leadline.frameworks.mxnet.blocks import GluonHooks
 from leadline.frameworks.mxnet.capture import MXNetSubject, is_updated_on_kvstore, parameter_of, trained_by
 from leadline.frameworks.mxnet.clipping import NormClipping
 from leadline.frameworks.mxnet.data_loading import DataLoading
@@ -30,12 +30,12 @@ from leadline.frameworks.mxnet.steps import GluonSteps, Losses
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.pending import PendingNumbers
 from leadline.frameworks.training_description import TrainingDescription
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.recording import Recording
 from leadline.records.doctor_report import Inventory, UncapturedEntry
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.records.profile_window import ProfileWindow
-from leadline.training.guard import Guard
-from leadline.training.recording import Recording
 
 _AMP: Final = "mxnet.contrib.amp"
 """The module of mixed precision, which ``import mxnet`` does not import."""
@@ -58,7 +58,7 @@ class MXNetAdapter:
         self._note = note
         self._patches, self._clipping, self._labels = Patches(), NormClipping(), Labels()
         self._callbacks: StepCallbacks | None = None
-        self._blocks: BlockHooks | None = None
+        self._blocks: GluonHooks | None = None
         self._imports: ImportWatch | None = None
         self._profiling = ScriptProfiling()
         self._uncaptured, self._data_loading = Uncaptured(REASONS, note), DataLoading()
@@ -100,7 +100,7 @@ class MXNetAdapter:
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
         self._callbacks = callbacks
         losses = Losses()
-        self._blocks = BlockHooks(callbacks, guard, losses, self._note)
+        self._blocks = GluonHooks(callbacks, guard, losses, self._note)
         steps = GluonSteps(callbacks, losses, self._blocks.take_loss_facts)
         self._blocks.install()
         self._clipping.install(guard, callbacks)
@@ -154,9 +154,9 @@ class MXNetAdapter:
         if self._blocks is not None:
             self._blocks.end_evaluation()
 
-    def name_mode(self, *, is_evaluation: bool) -> None:
+    def set_mode(self, *, is_evaluation: bool) -> None:
         if self._blocks is not None:
-            self._blocks.name_mode(is_evaluation=is_evaluation)
+            self._blocks.set_mode(is_evaluation=is_evaluation)
 
     def number(self, value: Any) -> object:
         return value if isinstance(value, MXNetScalar) else float(value)

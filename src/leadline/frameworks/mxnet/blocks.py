@@ -20,8 +20,8 @@ from leadline.frameworks.mxnet.inner_blocks import InnerBlocks, asks_by_name
 from leadline.frameworks.mxnet.loss_inputs import GluonLossFacts
 from leadline.frameworks.mxnet.steps import Losses, LossOutput
 from leadline.frameworks.patches import Patches
+from leadline.instrumentation.guard import Guard
 from leadline.records.plan import CaptureItem
-from leadline.training.guard import Guard
 
 _MAX_CALLS: Final = 1024
 """Arrays of one block in one step; a block in a loop has further ones for each call."""
@@ -89,7 +89,7 @@ class _Call(NamedTuple):
     is_recording: bool
 
 
-class BlockHooks:
+class GluonHooks:
     """Replaces ``Block.__call__``.
 
     Outermost calls are always observed: they tell the outputs of losses, and eval steps. All others only at captured
@@ -165,7 +165,7 @@ class BlockHooks:
             self._is_evaluating = False
             self._callbacks.evaluation.end_step(self._evaluation.captured)
 
-    def name_mode(self, *, is_evaluation: bool) -> None:
+    def set_mode(self, *, is_evaluation: bool) -> None:
         """Follow the mode that the script has set."""
         self._is_explicit = is_evaluation
         if not is_evaluation:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from leadline.frameworks.array_capture import Block, CapturedArrays
+from leadline.frameworks.array_capture import CapturedArrays, ColumnSet
 from leadline.frameworks.kit.gradient_norms import NORM, norm_info, wants_norm
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, may_select, parameter_collections
 from leadline.frameworks.labels import Labels
@@ -152,7 +152,7 @@ class MXNetProgram:
         ]
         self._wants_states = may_select(items, OPTIMIZER_VARIABLES)
         self._trained = trained
-        self._norm_block = Block((norm_info(prefix + NORM, items),), ((0, "value"),))
+        self._norm_block = ColumnSet((norm_info(prefix + NORM, items),), ((0, "value"),))
         self._before: dict[str, Array] = {}
         self.update_layout: SeriesLayout | None = None
         if self._updated:

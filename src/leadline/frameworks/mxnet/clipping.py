@@ -11,7 +11,7 @@ from mxnet.ndarray import NDArray
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.mxnet.arrays import mean_of
 from leadline.frameworks.patches import Patches
-from leadline.training.guard import Guard
+from leadline.instrumentation.guard import Guard
 
 _MAX_CLIPS: Final = 16
 

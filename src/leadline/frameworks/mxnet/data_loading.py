@@ -8,8 +8,8 @@ from typing import Any
 from mxnet.gluon.data import DataLoader
 
 from leadline.frameworks.patches import Patches
-from leadline.training.guard import Guard
-from leadline.training.timeline.step_timeline import StepTimeline
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 
 
 class DataLoading:

@@ -75,7 +75,7 @@ def _blocks(block: Any) -> Iterable[Any]:
 
 
 def _model(root: Any) -> ModelEntry:
-    known = [each for each in root.collect_params().values() if each._data is not None]
+    known = [parameter for parameter in root.collect_params().values() if parameter._data is not None]
     return model_entry(type(root).__name__, map(_held, known))
 
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 from mxnet.base import NDArrayHandle
 from mxnet.ndarray import NDArray
 
+from leadline.instrumentation.guard import Guard
 from leadline.records.plan import CaptureItem, may_select_module_tensors
-from leadline.training.guard import Guard
 
 _OUTPUT: Final = re.compile(r"(.+)_fwd_output(\d*)")
 """What the outputs of a block's operator are called: ``dense0_fwd_output``."""

@@ -16,10 +16,10 @@ from mxnet import profiler
 
 from leadline.frameworks.patches import MakeReplacement, Patches
 from leadline.frameworks.trace_step_times import TraceStepTimes
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.recording import Finish, ProfileUnavailableError
 from leadline.records.json_object import JsonObject
 from leadline.store import layout
-from leadline.training.guard import Guard
-from leadline.training.recording import Finish, ProfileUnavailableError
 
 _OPERATORS: Final = {
     "profile_all": False,
@@ -118,7 +118,7 @@ class ScriptProfiling:
 
 
 class MXNetRecording:
-    """See ``leadline.training.recording.Recording``.
+    """See ``leadline.instrumentation.recording.Recording``.
 
     The training waits for MXNet's engine at the boundaries of the window's steps and phases: an operator belongs to the
     phase in which it runs.

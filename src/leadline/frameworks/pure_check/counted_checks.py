@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from leadline.frameworks.pure_check.probes import PureCheck
 from leadline.frameworks.pure_check.pure_step import PureStep
-from leadline.training.check import StepChecks
-from leadline.training.timeline.step_timeline import StepTimeline
+from leadline.instrumentation.check import StepChecks
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 
 
 class CountedChecks:

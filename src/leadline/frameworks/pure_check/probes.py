@@ -14,8 +14,8 @@ from leadline.frameworks.pure_check.padding import padding_influence
 from leadline.frameworks.pure_check.pure_step import PureStep
 from leadline.frameworks.pure_check.samples import look_ahead, loss_direction, mixed_samples
 from leadline.frameworks.pure_check.updates import update_size
+from leadline.instrumentation.check import TimeLimit
 from leadline.records.check_result import CheckResult
-from leadline.training.check import TimeLimit
 
 _OF_BATCH: Final[dict[str, Callable[[PureBatch], Tested]]] = {
     "mixed_samples": mixed_samples,
@@ -33,7 +33,7 @@ _OF_LEARNING: Final[dict[str, Callable[[Learning], Tested]]] = {
 
 
 class PureCheck:
-    """See ``leadline.training.check.CopyUnderTest``: the training waits while its step is computed again and again.
+    """See ``leadline.instrumentation.check.CopyUnderTest``; the training waits while its step is computed again.
 
     Args:
         make: Returns the step, given the time at which all probes end. May raise ``NotRepeatableError``.

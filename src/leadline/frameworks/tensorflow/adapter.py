@@ -13,29 +13,29 @@ from tensorflow.python.eager.polymorphic_function.polymorphic_function import Fu
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.capture_requests import ColumnSets, record_compilation
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, parameter_collections
 from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.patches import Patches
-from leadline.frameworks.tapped import Blocks, record_compilation
 from leadline.frameworks.tensorflow import cluster
 from leadline.frameworks.tensorflow.capture import Optimized, TensorFlowSubject
 from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
 from leadline.frameworks.tensorflow.diagnose import coverage_gaps, inventory, layer_paths
 from leadline.frameworks.tensorflow.keras_hooks import KerasHooks, name_of
-from leadline.frameworks.tensorflow.profiles import SpaceRecording
+from leadline.frameworks.tensorflow.profiles import XlaRecording
 from leadline.frameworks.tensorflow.replay import Replays
 from leadline.frameworks.tensorflow.steps import LOSS, Steps
 from leadline.frameworks.tensorflow.taps import EagerTaps
 from leadline.frameworks.tensorflow.tracing import Tracing, is_eager
 from leadline.frameworks.tensorflow.uncaptured import CALLS, KERAS_2, REASONS
 from leadline.frameworks.training_description import TrainingDescription
+from leadline.instrumentation.check import StepChecks
+from leadline.instrumentation.guard import Facts, Guard
+from leadline.instrumentation.recording import Recording
 from leadline.records.doctor_report import Inventory, UncapturedEntry
 from leadline.records.names import OPTIMIZER_VARIABLES, Family, gradient_name
 from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.records.profile_window import ProfileWindow
-from leadline.training.check import StepChecks
-from leadline.training.guard import Facts, Guard
-from leadline.training.recording import Recording
 
 
 class TensorFlowAdapter:
@@ -58,7 +58,7 @@ class TensorFlowAdapter:
         self._steps: Steps | None = None
         self._keras: KerasHooks | None = None
         self._prefixes: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-        self._captured, self._blocks = CapturedArrays(note), Blocks()
+        self._captured, self._blocks = CapturedArrays(note), ColumnSets()
 
     def version(self) -> str:
         keras = _keras_version()
@@ -97,7 +97,7 @@ class TensorFlowAdapter:
         return self._steps is not None and self._steps.end_training()
 
     def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:
-        return SpaceRecording(window, guard, self._names)
+        return XlaRecording(window, guard, self._names)
 
     def _names(self) -> dict[str, Sequence[str]]:
         optimizers = [getattr(owner, "inner_optimizer", owner).name for owner in list(self._prefixes)]
@@ -178,7 +178,7 @@ class TensorFlowAdapter:
             return None
         self._captured.begin(items, "train")
         self._blocks.keep(self._captured, items, values)
-        self._captured.own_ns = steps.take_elsewhere_ns()
+        self._captured.own_ns = steps.take_blocked_ns()
         return self._captured
 
 

@@ -10,18 +10,18 @@ import numpy as np
 import tensorflow as tf
 
 from leadline.frameworks.array_capture import CapturedArrays
-from leadline.frameworks.kit.gradient_norms import wants_norm
-from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, may_select
-from leadline.frameworks.pending import Pending
-from leadline.frameworks.tapped import (
-    Blocks,
+from leadline.frameworks.capture_requests import (
+    CapturedTensor,
+    ColumnSets,
     TensorRequest,
-    Values,
     gradient_norms,
     numbers_of,
     primaries_of,
     request_of,
 )
+from leadline.frameworks.kit.gradient_norms import wants_norm
+from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, may_select
+from leadline.frameworks.pending import Pending
 from leadline.frameworks.tensorflow.kernels import is_on_host, summarize
 from leadline.frameworks.tensorflow.steps import Steps
 from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES, gradient_name
@@ -120,7 +120,7 @@ class TensorFlowProgram:
         self._label, self._prefix = optimized.label, optimized.prefix
         self._gradients = {gradient_name(named.name) for named in optimized.parameters}
         self._needs_gradients = may_select(items, *GRADIENTS, GRADIENT_NORMS)
-        self._captured, self._blocks = CapturedArrays(note), Blocks()
+        self._captured, self._blocks = CapturedArrays(note), ColumnSets()
         self._infos = [_info(named, items) for named, _ in requested]
         self._updates = [named for named, request in requested if request.has_update_ratio]
         self._before: list[Any] = []
@@ -139,7 +139,7 @@ class TensorFlowProgram:
         self._before = [tf.identity(_tensor(named)) for named in self._updates]
         return self._captured.row()
 
-    def _keep_gradients(self, replayed: Sequence[Values]) -> None:
+    def _keep_gradients(self, replayed: Sequence[CapturedTensor]) -> None:
         values = [value for value in replayed if value.info.name in self._gradients]
         self._blocks.keep(self._captured, self._items, values)
         if wants_norm(self._items, self._prefix):
@@ -152,7 +152,7 @@ class TensorFlowProgram:
             return
         primaries = primaries_of(request.on_device)
         numbers = summarize([tensor], primaries).numpy()
-        values = Values(info, primaries, numbers, tensor.numpy() if request.needs_copy else None)
+        values = CapturedTensor(info, primaries, numbers, tensor.numpy() if request.needs_copy else None)
         self._blocks.keep(self._captured, self._items, [values])
 
     def after(self) -> bytes | None:
@@ -162,8 +162,8 @@ class TensorFlowProgram:
         ratios = [_update_ratio(_tensor(named), old) for named, old in zip(self._updates, before, strict=True)]
         return np.array(ratios, "<f8").tobytes()
 
-    def take_elsewhere_ns(self) -> int:
-        return self._steps.take_elsewhere_ns()
+    def take_blocked_ns(self) -> int:
+        return self._steps.take_blocked_ns()
 
     def raw_form(self) -> CaptureForm | None:
         return self._captured.raw_form()

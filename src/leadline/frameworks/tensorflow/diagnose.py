@@ -24,8 +24,8 @@ def inventory(optimized: Sequence[Optimized]) -> Inventory:
         kind of live layer.
     """
     return {
-        "models": [_model(each) for each in optimized],
-        "optimizers": [_optimizer(each) for each in optimized if each.optimizer],
+        "models": [_model(entry) for entry in optimized],
+        "optimizers": [_optimizer(entry) for entry in optimized if entry.optimizer],
         "module_kinds": sorted({type(layer).__name__.lower() for layer in _layers()}),
     }
 
@@ -42,7 +42,7 @@ def coverage_gaps(
     """
     gaps = {name: f"gradients and activations are not captured: {why}" for name, why in refusals.items()}
     gaps |= uncaptured
-    for name in sorted({type(each).__name__ for each in _live("tensorflow.")} & set(_TPU_STRATEGIES)):
+    for name in sorted({type(strategy).__name__ for strategy in _live("tensorflow.")} & set(_TPU_STRATEGIES)):
         gaps[name] = "its steps run on other devices: only what this process computes is captured"
     if not has_stepped:
         gaps["no training step"] = (
@@ -78,9 +78,9 @@ def layer_paths() -> list[str]:
 def _layers() -> Iterable[Any]:
     keras = sys.modules.get("keras")
     layer = getattr(getattr(keras, "layers", None), "Layer", None)
-    return (each for each in _live("keras.") if layer is not None and isinstance(each, layer))
+    return (instance for instance in _live("keras.") if layer is not None and isinstance(instance, layer))
 
 
 def _live(package: str) -> list[Any]:
     """Return all objects alive of classes that a package defines."""
-    return [each for each in gc.get_objects() if str(type(each).__module__).startswith(package)]
+    return [instance for instance in gc.get_objects() if str(type(instance).__module__).startswith(package)]

@@ -10,20 +10,20 @@ from typing import Any, Final
 
 import tensorflow as tf
 
+from leadline.frameworks.capture_requests import CapturedTensor
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.keras.announced_steps import follow_announced_steps
 from leadline.frameworks.keras.loss_facts import facts_of, has_class_indices, is_single_loss
 from leadline.frameworks.keras.loss_facts import name_of as name_of_loss
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor
 from leadline.frameworks.patches import Patches
-from leadline.frameworks.tapped import Values
 from leadline.frameworks.tensorflow.loss_inputs import trace_of
 from leadline.frameworks.tensorflow.steps import Steps
 from leadline.frameworks.tensorflow.taps import EagerTaps, Taps
 from leadline.frameworks.tensorflow.tracing import is_eager
+from leadline.instrumentation.guard import Guard
 from leadline.records.names import GRADIENT_NORMS, gradient_name
 from leadline.records.plan import CaptureItem
-from leadline.training.guard import Guard
 
 Original = Callable[..., Any]
 
@@ -116,7 +116,7 @@ class KerasHooks:
             return
         update.has_begun = True
 
-        def gradients(items: Sequence[CaptureItem]) -> list[Values]:
+        def gradients(items: Sequence[CaptureItem]) -> list[CapturedTensor]:
             return _gradients_of(optimizer, grads, variables, items)
 
         self._guard.run(self._steps.begin_update, update.optimizer, gradients, variables or ())
@@ -303,7 +303,9 @@ class _EagerUpdate:
         self.has_begun = False
 
 
-def _gradients_of(optimizer: Any, grads: Sequence[Any], variables: Any, items: Sequence[CaptureItem]) -> list[Values]:
+def _gradients_of(
+    optimizer: Any, grads: Sequence[Any], variables: Any, items: Sequence[CaptureItem]
+) -> list[CapturedTensor]:
     """Return what ``items`` select of the gradients that an optimizer is about to use."""
     chosen = optimizer._trainable_variables if variables is None else list(variables)
     pairs = [(variable, grad) for variable, grad in zip(chosen, grads, strict=True) if grad is not None]

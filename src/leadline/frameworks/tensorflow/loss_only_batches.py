@@ -8,8 +8,8 @@ from typing import Any
 
 from leadline.frameworks.adapter import Score, StepCallbacks
 from leadline.frameworks.tensorflow.losses import LossReading, LossTotals
+from leadline.instrumentation.guard import Fact, Guard
 from leadline.records.phases import COMPUTE
-from leadline.training.guard import Fact, Guard
 
 
 class LossOnlyBatches:

@@ -8,12 +8,12 @@ import tensorflow as tf
 from tensorflow.python.profiler.internal import _pywrap_profiler
 
 from leadline.frameworks.patches import Patches
-from leadline.frameworks.space_recording import ProfilerRecording
+from leadline.frameworks.xla_profiler import ProfilerRecording
 
 _OPTIONS: Final = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 1}
 
 
-class SpaceRecording(ProfilerRecording):
+class XlaRecording(ProfilerRecording):
     """See ``ProfilerRecording``."""
 
     busy = "the script is profiling itself with the profiler of TensorFlow"

@@ -15,10 +15,10 @@ from tensorflow.python.framework import op_def_registry
 from tensorflow.python.framework.auto_control_deps_utils import get_read_only_resource_input_indices_graph
 from tensorflow.python.ops import gen_dataset_ops
 
+from leadline.frameworks.capture_requests import CapturedTensor
 from leadline.frameworks.kit.loss_facts import NO_FACTS
-from leadline.frameworks.tapped import Values
 from leadline.frameworks.tensorflow.taps import Taps
-from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, Variant, nodes_of
+from leadline.frameworks.tensorflow.tracing import TracedFunction, Tracing, Variant, nodes_of
 from leadline.frameworks.traces import RETRACED, Traces
 from leadline.records.plan import CaptureItem
 from leadline.store import layout
@@ -57,13 +57,13 @@ class StepCall:
     """
 
     function: Any
-    facts: FunctionFacts
+    facts: TracedFunction
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     begun_ns: int = 0
     batches: int = 1
     iterations: int = 0
-    replayed: list[Values] | None = None
+    replayed: list[CapturedTensor] | None = None
     substitute: Callable[[], Any] | None = None
     is_exhausted: bool = False
     target: list[Target | None] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Replays:
         self._elsewhere_ns = 0
         self._prepared: tuple[StepCall, _Prepared | None] | None = None
 
-    def take_elsewhere_ns(self) -> int:
+    def take_blocked_ns(self) -> int:
         """Return the time that replays have taken in other threads since the last call."""
         taken, self._elsewhere_ns = self._elsewhere_ns, 0
         return taken
@@ -113,7 +113,7 @@ class Replays:
         if call.replayed is None:
             self._prepare(call, items)
 
-    def run(self, call: StepCall, items: Sequence[CaptureItem]) -> list[Values]:
+    def run(self, call: StepCall, items: Sequence[CaptureItem]) -> list[CapturedTensor]:
         """Return what ``items`` select in a call, which is replayed for that at most once."""
         if call.replayed is None:
             call.replayed = []
@@ -262,7 +262,7 @@ def _is_iterator(value: Any) -> bool:
 
 def _converted(data: Any) -> Any:
     """Return a batch as Keras hands it to the function of one batch."""
-    return tf.nest.map_structure(lambda each: None if isinstance(each, tf.experimental.Optional) else each, data)
+    return tf.nest.map_structure(lambda part: None if isinstance(part, tf.experimental.Optional) else part, data)
 
 
 def _calls(function: Any, batches: Sequence[Any]) -> Callable[[], Any]:

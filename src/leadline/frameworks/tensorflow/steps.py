@@ -11,20 +11,20 @@ import tensorflow as tf
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.capture_requests import CapturedTensor, numbers_of
 from leadline.frameworks.keras.frozen import frozen_parameters
 from leadline.frameworks.kit.fresh_gradients import FRESH_GRADIENTS
 from leadline.frameworks.kit.loss_facts import NO_FACTS
 from leadline.frameworks.process_memory import process_memory
-from leadline.frameworks.tapped import Values, numbers_of
 from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
 from leadline.frameworks.tensorflow.loss_only_batches import LossOnlyBatches, scores_of
 from leadline.frameworks.tensorflow.losses import LossReading, LossTotals
 from leadline.frameworks.tensorflow.replay import Replays, StepCall
 from leadline.frameworks.tensorflow.taps import EagerTaps
-from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, is_eager
+from leadline.frameworks.tensorflow.tracing import TracedFunction, Tracing, is_eager
+from leadline.instrumentation.guard import Guard
 from leadline.records.phases import COMPUTE
 from leadline.records.plan import CaptureItem
-from leadline.training.guard import Guard
 
 LOSS = "loss"
 
@@ -78,7 +78,7 @@ class Steps:
         self.eager_taps: EagerTaps | None = None
         self._phases: list[Phase] = []
         self._call: StepCall | None = None
-        self._eager_gradients: Callable[[Sequence[CaptureItem]], list[Values]] | None = None
+        self._eager_gradients: Callable[[Sequence[CaptureItem]], list[CapturedTensor]] | None = None
         self._pending: _Step | None = None
         self.eager_variables: Sequence[Any] = ()
         """The variables of the current eager update: an optimizer has none before its first one."""
@@ -127,19 +127,19 @@ class Steps:
         self._guard.run(self._end, call, result)
         return result
 
-    def _learn(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FunctionFacts:
+    def _learn(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TracedFunction:
         facts = self.tracing.learn(function, args, kwargs)
         if facts.refusal:
             self._note(f"{function.name} is not captured: {facts.refusal}")
         return facts
 
-    def replay(self, items: Sequence[CaptureItem]) -> list[Values]:
+    def replay(self, items: Sequence[CaptureItem]) -> list[CapturedTensor]:
         """Return what ``items`` select in the current step."""
         if self._call is not None:
             return self._replays.run(self._call, (*items, *self.forward_items))
         return self._eager_gradients(items) if self._eager_gradients is not None else []
 
-    def forward_values(self) -> list[Values]:
+    def forward_values(self) -> list[CapturedTensor]:
         """Return what was captured of layers in the current step."""
         if self._call is not None and self._call.replayed is not None:
             return self._call.replayed
@@ -150,9 +150,9 @@ class Steps:
         if self._call is not None:
             self._replays.prepare(self._call, (*items, *self.forward_items))
 
-    def take_elsewhere_ns(self) -> int:
+    def take_blocked_ns(self) -> int:
         """Return the time that replays have taken in other threads since the last call."""
-        return self._replays.take_elsewhere_ns()
+        return self._replays.take_blocked_ns()
 
     def _begin(self, call: StepCall) -> None:
         self.finish()
@@ -215,7 +215,7 @@ class Steps:
     def begin_update(
         self,
         optimizer: Any,
-        gradients: Callable[[Sequence[CaptureItem]], list[Values]],
+        gradients: Callable[[Sequence[CaptureItem]], list[CapturedTensor]],
         variables: Sequence[Any],
     ) -> None:
         """Begin an update outside of a function."""

@@ -9,15 +9,15 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # never one for each replica
 
+from leadline.frameworks.capture_requests import Array, CapturedTensor, TensorRequest, primaries_of, request_with_norm
 from leadline.frameworks.keras.linear_pairs import LinearLayerPairs
 from leadline.frameworks.keras.loss_facts import LossFacts
 from leadline.frameworks.kit.loss_facts import MAX_CALLS, NO_FACTS, unused_name
 from leadline.frameworks.kit.named_tensor import NamedTensor
-from leadline.frameworks.tapped import Array, TensorRequest, Values, primaries_of, request_with_norm
 from leadline.frameworks.tensorflow.kernels import is_numeric, summarize
+from leadline.instrumentation.guard import Fact
 from leadline.records.plan import CaptureItem
 from leadline.records.series import TensorInfo
-from leadline.training.guard import Fact
 
 _NEVER_WRITTEN = -1.0
 
@@ -112,7 +112,7 @@ class Taps:
             checks |= {f"{name}/{fact}": number for fact, number in known.items()}
         return (checks or NO_FACTS) | self._pairs.numbers()
 
-    def values(self) -> list[Values]:
+    def values(self) -> list[CapturedTensor]:
         """Return what was captured since ``clear``."""
         found = []
         for group in self._groups.values():
@@ -120,7 +120,7 @@ class Taps:
             for at, info in enumerate(group.infos):
                 if numbers[at, 0] != _NEVER_WRITTEN:
                     copy = group.copies[at].numpy() if at in group.copies else None
-                    found.append(Values(_with_shape(info, copy), group.primaries, numbers[at : at + 1], copy))
+                    found.append(CapturedTensor(_with_shape(info, copy), group.primaries, numbers[at : at + 1], copy))
         return found
 
     def _request(self, tapped: NamedTensor) -> TensorRequest:
@@ -153,7 +153,7 @@ class EagerTaps:
 
     def __init__(self, items: Sequence[CaptureItem]) -> None:
         self.items = tuple(items)
-        self._values: list[Values] = []
+        self._values: list[CapturedTensor] = []
         self._seen: set[str] = set()
 
     def add(self, tensors: Sequence[NamedTensor]) -> None:
@@ -169,14 +169,14 @@ class EagerTaps:
             dense = tf.convert_to_tensor(tapped.source)
             numbers = summarize([dense], primaries).numpy()
             copy = dense.numpy() if request.needs_copy else None
-            self._values.append(Values(_info(tapped, self.items), primaries, numbers, copy))
+            self._values.append(CapturedTensor(_info(tapped, self.items), primaries, numbers, copy))
 
     def add_number(self, name: str, collection: str, number: Any) -> None:
         """Capture a number that is not selected by items: a norm of all gradients."""
         info = _info(NamedTensor(name, (collection,), number), ())
-        self._values.append(Values(info, ("sum",), summarize([number], ("sum",)).numpy(), None))
+        self._values.append(CapturedTensor(info, ("sum",), summarize([number], ("sum",)).numpy(), None))
 
-    def values(self) -> list[Values]:
+    def values(self) -> list[CapturedTensor]:
         """Return what was captured."""
         return self._values
 

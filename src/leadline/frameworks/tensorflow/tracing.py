@@ -12,13 +12,13 @@ from tensorflow.python.saved_model.function_deserialization import RestoredFunct
 
 from leadline.frameworks.tensorflow.taps import EagerTaps, Taps
 from leadline.frameworks.traces import OfSameCode, Traces
-from leadline.training.guard import Fact
+from leadline.instrumentation.guard import Fact
 
 is_eager: Callable[[], bool] = context.executing_eagerly
 """Return whether operations run at once; some 0.1 µs, a quarter of ``tf.executing_eagerly``."""
 
 
-class FunctionFacts:
+class TracedFunction:
     """What is known of a ``tf.function``.
 
     Attributes:
@@ -59,7 +59,7 @@ class FunctionFacts:
             return
         self._optimizers.append(weakref.ref(optimizer))
 
-    def include(self, other: FunctionFacts) -> None:
+    def include(self, other: TracedFunction) -> None:
         """Add what a function does that this one calls."""
         self.trains = self.trains or other.trains
         self.variables |= other.variables
@@ -98,7 +98,7 @@ class Tracing:
         self._stack: list[Any] = []
         self._variant: Variant | None = None
         self._is_learning = False
-        self._facts: weakref.WeakKeyDictionary[Any, FunctionFacts] = weakref.WeakKeyDictionary()
+        self._facts: weakref.WeakKeyDictionary[Any, TracedFunction] = weakref.WeakKeyDictionary()
         self._replaced: OfSameCode[Traces] = OfSameCode()
 
     @property
@@ -116,11 +116,11 @@ class Tracing:
         known = list(self._facts.items())
         return {str(function.name): facts.refusal for function, facts in known if facts.refusal}
 
-    def facts_of(self, function: Any) -> FunctionFacts | None:
+    def facts_of(self, function: Any) -> TracedFunction | None:
         """Return what is known of a function; None if it was never called."""
         return self._facts.get(function)
 
-    def count_traces(self, function: Any, facts: FunctionFacts) -> Traces:
+    def count_traces(self, function: Any, facts: TracedFunction) -> Traces:
         """Count the call of a function that begins, and the traces before it."""
         if facts.traces is None:
             code, name = getattr(function.python_function, "__code__", None), str(function.name)
@@ -133,12 +133,12 @@ class Tracing:
         facts.traces.calls += 1
         return facts.traces
 
-    def learn(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> FunctionFacts:
+    def learn(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> TracedFunction:
         """Trace a function ahead of its first call, as that call would, to learn whether it trains.
 
         A function that was traced before Leadline was attached is traced once more for this.
         """
-        facts = self._facts[function] = FunctionFacts()
+        facts = self._facts[function] = TracedFunction()
         is_traced = function.experimental_get_tracing_count() > 0
         before = (function._created_variables, function._variable_creation_config)
         self._variant = Variant(function, Taps((), self.loss_facts)) if is_traced else None
@@ -184,14 +184,14 @@ class Tracing:
         traced = self._variant.clone_of(function) if self._variant is not None else function
         if self.is_tracing_variant:
             return original(traced, *args, **kwargs)
-        facts = self._facts.setdefault(function, FunctionFacts())
+        facts = self._facts.setdefault(function, TracedFunction())
         self._stack.append(function)
         try:
             return original(traced, *args, **kwargs)
         finally:
             self._stack.pop()
             if facts.trains and self._stack:
-                outer = self._facts.setdefault(self._stack[-1], FunctionFacts())
+                outer = self._facts.setdefault(self._stack[-1], TracedFunction())
                 outer.include(facts)
                 outer.inner = weakref.ref(function)
 
@@ -218,7 +218,7 @@ class Tracing:
         """Note that the function that is traced trains."""
         if not self._stack or self.is_tracing_variant:
             return
-        facts = self._facts.setdefault(self._stack[-1], FunctionFacts())
+        facts = self._facts.setdefault(self._stack[-1], TracedFunction())
         facts.trains = True
         if optimizer is not None:
             facts.add_optimizer(optimizer)

@@ -38,16 +38,16 @@ from leadline.frameworks.torch.timing.loader_workers import FetchHooks, LoadingR
 from leadline.frameworks.torch.timing.model_calls import ModelCallHook
 from leadline.frameworks.torch.timing.operators import OperatorRecording
 from leadline.frameworks.training_description import TrainingDescription
+from leadline.instrumentation.check import StepChecks
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.recording import Recording
+from leadline.instrumentation.timeline.device_clock import DeviceClock
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 from leadline.records.doctor_report import Inventory, UncapturedEntry
 from leadline.records.memory_by_owner import MemoryByOwner
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, needs_forward_pass
 from leadline.records.profile_window import ProfileWindow
-from leadline.training.check import StepChecks
-from leadline.training.guard import Guard
-from leadline.training.recording import Recording
-from leadline.training.timeline.device_clock import DeviceClock
-from leadline.training.timeline.step_timeline import StepTimeline
 
 
 class _Hooks(Protocol):
@@ -71,9 +71,8 @@ class TorchAdapter:
         """
         self._warn = warn
         self._registry = ModuleRegistry()
-        self._names = ParameterNames(self._registry)
+        self._names = ParameterNames(self._registry, lambda roots: self._module_names.add_trained(roots))
         self._module_names = ModuleNames(self._names)
-        self._names.on_trained = self._module_names.add_trained
         self._labels = Labels()
         self._clipping: Clipping | None = None
         self._hooks: StepHooks | None = None
@@ -288,7 +287,7 @@ class TorchAdapter:
         if self._forward is not None:
             self._forward.end_eval_step()
 
-    def name_mode(self, *, is_evaluation: bool) -> None:
+    def set_mode(self, *, is_evaluation: bool) -> None:
         self._is_explicit_evaluation = is_evaluation
         self._on_mode_change()
 
@@ -318,7 +317,7 @@ class TorchAdapter:
 
 
 class CudaClock:
-    """See ``leadline.training.timeline.device_clock.DeviceClock``: an event in the training's stream for each mark.
+    """See ``leadline.instrumentation.timeline.device_clock.DeviceClock``; each mark is an event in the stream.
 
     Tested on a GPU only where one is available (``tests/gpu``).
     """

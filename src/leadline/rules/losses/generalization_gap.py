@@ -220,7 +220,7 @@ class GeneralizationGap(Rule, frozen=True, kw_only=True):
         if window.mode == "train":
             for key, pair in known.pairs.items():
                 _end_before(known, key, pair, window.step)
-        for role, key, reading in sorted(_readings(window), key=lambda each: each[0]):  # training before validation
+        for role, key, reading in sorted(_readings(window), key=lambda found: found[0]):  # training before validation
             if role == "train":
                 _add_training(known, key, reading.value)
             else:
@@ -238,10 +238,10 @@ class GeneralizationGap(Rule, frozen=True, kw_only=True):
         for key, pair in gaps:
             if pair.count >= _MIN_EVALUATIONS and pair.stands_still():
                 return _fired(key, pair)
-        told = {"remarks": [_remark(key, pair) for key, pair in gaps][:1]}
+        product = {"remarks": [_remark(key, pair) for key, pair in gaps][:1]}
         longest = max(known.pairs[key].count for key in ended)
         few = too_few(longest, _MIN_EVALUATIONS, "evaluations")
-        return replace(few, product=told) if longest < _MIN_EVALUATIONS else Clear(told)
+        return replace(few, product=product) if longest < _MIN_EVALUATIONS else Clear(product)
 
 
 def _readings(window: Window) -> Iterator[tuple[str, _Key, TensorReading]]:

@@ -9,7 +9,7 @@ from leadline.rules import Severity
 from leadline.rules.losses.given_loss import GivenLoss
 from leadline.rules.losses.loss_call_rule import LossCallRule
 from leadline.rules.losses.loss_mistakes import Mistake
-from leadline.rules.losses.unfitting_losses import find_unfitting_loss
+from leadline.rules.losses.unsuitable_losses import find_unfitting_loss
 
 
 class LossChoice(LossCallRule, frozen=True, kw_only=True):

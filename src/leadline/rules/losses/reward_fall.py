@@ -92,10 +92,10 @@ class RewardFall(RoleRule, frozen=True, kw_only=True):
 
     def _fired(self, metric: LoggedMetric, now: Level, best: Level, moved: list[Move]) -> Fired:
         others = [move for move in moved if move.metric.role != REWARD][:_MOST]
-        told = [str(move) for move in moved if move in others or move.metric is metric]
+        shown = [str(move) for move in moved if move in others or move.metric is metric]
         return fired(
             f"{metric.name} fell from {significant(best.value)} at step {best.step} to {significant(now.value)}, the "
-            f"medians of {MIN_VALUES} values each{f'; what moved, in this order: {listed(told)}' if others else ''}",
+            f"medians of {MIN_VALUES} values each{f'; what moved, in this order: {listed(shown)}' if others else ''}",
             metric.name,
             *(move.metric.name for move in others),
             advice=_ADVICE.given(best=best.step),

@@ -100,19 +100,19 @@ class _Course:
         self.first = max(self.first, self.current.value) if self.count == 1 else self.first
         self.latest.append(_Evaluation(self.current.step, self.current.value, self.training))
         three = list(self.latest)[-_SMOOTHED:]
-        level = sum(each.loss for each in three) / _SMOOTHED
+        level = sum(evaluation.loss for evaluation in three) / _SMOOTHED
         if len(three) == _SMOOTHED and level < self.level:
-            self.level, self.best = level, min(three, key=lambda each: each.loss)
+            self.level, self.best = level, min(three, key=lambda evaluation: evaluation.loss)
             self.best_count = self.count
         self.current = Mean()
 
     def now(self) -> float:
         """Return the level of the latest evaluations."""
-        return median([each.loss for each in list(self.latest)[-_LATEST:]])
+        return median([evaluation.loss for evaluation in list(self.latest)[-_LATEST:]])
 
     def noise(self) -> float:
         """Return the standard deviation of an evaluation about its trend."""
-        losses = [each.loss for each in self.latest]
+        losses = [evaluation.loss for evaluation in self.latest]
         steps = [after - before for before, after in pairwise(losses)]
         small_sample = 1 + _SMOOTHED / len(steps)
         noise = small_sample * NORMAL_MAD * mad(steps, median(steps)) / math.sqrt(2)
@@ -123,7 +123,7 @@ class _Course:
         after = self.count - self.best_count
         if after < max(_LATEST, self.best_count / 2):
             return False
-        lowest = min(each.loss for each in list(self.latest)[-max(_LATEST, after // 2) :])
+        lowest = min(evaluation.loss for evaluation in list(self.latest)[-max(_LATEST, after // 2) :])
         gained = max(self.first - self.level, 0.0)
         is_large = relative_rise(lowest, self.level) > OVERFITTING_RISE
         is_lost = lowest - self.level > OVERFITTING_RISE * gained
@@ -223,7 +223,7 @@ class RisingValidationLoss(Rule, frozen=True, kw_only=True):
         if window.mode == "train":
             for key, course in known.courses.items():
                 _end_before(known, key, course, window.step)
-        readings = sorted(_readings(window), key=lambda each: each[0])  # training before validation
+        readings = sorted(_readings(window), key=lambda found: found[0])  # training before validation
         for role, key, reading in readings:
             if role == "validation":
                 _add_validation(known, key, reading, window.step)

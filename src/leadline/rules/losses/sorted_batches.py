@@ -133,7 +133,7 @@ class SortedBatches(Rule, frozen=True, kw_only=True):
             if any(is_regression(vector) for vector in _labels(window)):
                 return NotApplicable("the labels of a regression have no classes")
             return Undecided(f"no batch of {_MIN_LABELS} labels with classes was captured at this step")
-        sorted_ones = [each for each in judged if each[2].are_sorted()]
+        sorted_ones = [entry for entry in judged if entry[2].are_sorted()]
         for worker, tensor, batches in sorted_ones:
             pure = sum(batches.pure.values())
             if pure >= self.batches:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from leadline.records.loss_facts import CONSECUTIVE_LINEAR, FACT_STEPS
-from leadline.records.names import CHECKS
-from leadline.rules import Advice, Clear, Needs, Rule, Severity, TensorNeed, Undecided, Verdict, Window
+from leadline.rules import Advice, Fired, Severity, TensorReading
 from leadline.rules.messages import and_more, fired
+from leadline.rules.tensors.layer_pair_rule import LayerPairRule
 
-_ALL: Final = f"loss/{CONSECUTIVE_LINEAR}"
 _ADVICE: Final = Advice(
     "an activation such as ReLU between {one} and {other}, or one layer in place of both; usually an activation was "
     "forgotten",
@@ -18,7 +17,7 @@ _ADVICE: Final = Advice(
 )
 
 
-class ConsecutiveLinear(Rule, frozen=True, kw_only=True):
+class ConsecutiveLinear(LayerPairRule, frozen=True, kw_only=True):
     """Fires when two linear or convolution layers follow each other without anything in between.
 
     Why it matters:
@@ -42,23 +41,14 @@ class ConsecutiveLinear(Rule, frozen=True, kw_only=True):
     """
 
     severity: ClassVar[Severity] = "advice"
+    fact: ClassVar[str] = CONSECUTIVE_LINEAR
+    first_steps: ClassVar[int] = FACT_STEPS
 
-    def needs(self) -> Needs:
-        regex = f"/{CONSECUTIVE_LINEAR}$"
-        return Needs((TensorNeed(CHECKS, regex=regex, statistics=("value",), modes=("train",), end=FACT_STEPS),))
-
-    def evaluate(self, window: Window) -> Verdict:
-        readings = [reading for reading in window.readings("value") if reading.tensor != _ALL]
-        counts = [reading for reading in window.readings("value") if reading.tensor == _ALL]
-        if not readings:
-            return Clear() if counts else Undecided("no backward pass was traced")
-        first = readings[0]
-        one, _, other = first.tensor.removesuffix(f"/{CONSECUTIVE_LINEAR}").partition("+")
-        pairs = max(len(readings), *(int(reading.value) for reading in counts))
+    def finding(self, pairs: list[TensorReading], one: str, other: str, count: int) -> Fired:
         return fired(
-            f"layer {other} follows layer {one} without anything in between{and_more(pairs - 1, 'pair')}: "
+            f"layer {other} follows layer {one} without anything in between{and_more(count - 1, 'pair')}: "
             "together they are one linear layer",
-            *readings,
+            *pairs,
             advice=_ADVICE.given(one=one, other=other),
-            evidence={"first": one, "second": other, "pairs": pairs},
+            evidence={"first": one, "second": other, "pairs": count},
         )

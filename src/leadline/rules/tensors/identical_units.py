@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from leadline.records.loss_facts import IDENTICAL_UNITS
-from leadline.records.names import CHECKS
-from leadline.rules import Advice, Clear, Needs, Rule, TensorNeed, Undecided, Verdict, Window
+from leadline.rules import Advice, Fired, TensorReading
 from leadline.rules.messages import and_more, fired
+from leadline.rules.tensors.layer_pair_rule import LayerPairRule
 
-_ALL: Final = f"loss/{IDENTICAL_UNITS}"
 _ADVICE: Final = Advice(
     "random initial weights, {drawn_by_default}, or those of a trained model that was to be loaded; usually the "
     "weights were set to a constant, which is meant for biases, or a checkpoint was not read"
 )
 
 
-class IdenticalUnits(Rule, frozen=True, kw_only=True):
+class IdenticalUnits(LayerPairRule, frozen=True, kw_only=True):
     """Fires when all units of a layer start with the same weights, and stay the same for ever.
 
     Why it matters:
@@ -46,22 +45,13 @@ class IdenticalUnits(Rule, frozen=True, kw_only=True):
         "output_collapse",
     )
 
-    def needs(self) -> Needs:
-        regex = f"/{IDENTICAL_UNITS}$"
-        return Needs((TensorNeed(CHECKS, regex=regex, statistics=("value",), modes=("train",), end=1),))
+    fact: ClassVar[str] = IDENTICAL_UNITS
 
-    def evaluate(self, window: Window) -> Verdict:
-        readings = [reading for reading in window.readings("value") if reading.tensor != _ALL]
-        counts = [reading for reading in window.readings("value") if reading.tensor == _ALL]
-        if not readings:
-            return Clear() if counts else Undecided("no backward pass was traced")
-        first = readings[0]
-        one, _, other = first.tensor.removesuffix(f"/{IDENTICAL_UNITS}").partition("+")
-        layers = max(len(readings), *(int(reading.value) for reading in counts))
+    def finding(self, pairs: list[TensorReading], one: str, other: str, count: int) -> Fired:
         return fired(
             f"all units of layer {one} start with the same weights, and layer {other} weighs them alike"
-            f"{and_more(layers - 1, 'layer')}: they stay the same for ever",
-            *readings,
+            f"{and_more(count - 1, 'layer')}: they stay the same for ever",
+            *pairs,
             advice=_ADVICE,
-            evidence={"first": one, "second": other, "layers": layers},
+            evidence={"first": one, "second": other, "layers": count},
         )

@@ -87,9 +87,9 @@ class NoSplit(Rule, frozen=True, kw_only=True):
             return Undecided(f"{window.step + 1:,} of {self.rounds:,} rounds", stage="suspected")
         worker = without[0]
         same = window.memory.get(worker)
-        told = f", and every prediction is {significant(same)}" if same is not None else ""
+        constant = f", and every prediction is {significant(same)}" if same is not None else ""
         return fired(
-            f"no tree has a split after {window.step + 1:,} rounds: each is a single leaf{told}",
+            f"no tree has a split after {window.step + 1:,} rounds: each is a single leaf{constant}",
             *by_worker[worker],
             advice=_SUGGESTIONS[kinds[worker]],
             evidence={"rounds": window.step + 1, "features": len(by_worker[worker])},

@@ -9,14 +9,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from leadline.formats.protobuf import Value, fields, packed_integers, signed, submessage
+
 _MAGIC: Final = 0xCED7230A
 _LENGTH: Final = (1 << 29) - 1
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FEATURES, _LABEL = 1, 2
 _TENSORS: Final = {2: "<f4", 3: "<f8", 7: None}
 """The fields of a value that are tensors, by the type of their packed values; None: variable-length integers."""
 _VALUES, _KEYS, _SHAPE = 1, 2, 3
-_NO_MESSAGE: Final = "a record is no protobuf message"
 _Array = npt.NDArray[Any]
 
 
@@ -32,9 +32,9 @@ def read_records(path: str) -> tuple[Any, _Array]:
         content = file.read()
     for record in _frames(content):
         parts = {_FEATURES: _Tensor(), _LABEL: _Tensor()}
-        for number, entry in _fields(record):
+        for number, entry in fields(record):
             if number in parts:
-                for kind, value in _fields(dict(_fields(entry)).get(2, b"")):
+                for kind, value in fields(submessage(dict(fields(submessage(entry))).get(2, b""))):
                     if kind in _TENSORS:
                         parts[number] = _tensor(value, _TENSORS[kind])
         if not len(parts[_LABEL].values):
@@ -88,62 +88,20 @@ def _frames(content: bytes) -> Iterator[bytes]:
         at += 8 + (length + 3) // 4 * 4
 
 
-def _fields(message: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the fields of a message: bytes, and numbers as they are stored."""
-    if not isinstance(message, bytes):
-        raise ValueError(_NO_MESSAGE)
-    at = 0
-    while at < len(message):
-        tag, at = _varint(message, at)
-        kind = tag & 7
-        if kind == _VARINT:
-            value, at = _varint(message, at)
-            yield tag >> 3, value
-            continue
-        length = {_FIXED64: 8, _FIXED32: 4}.get(kind)
-        if kind == _BYTES:
-            length, at = _varint(message, at)
-        if length is None or at + length > len(message):
-            raise ValueError(_NO_MESSAGE)
-        yield tag >> 3, message[at : at + length]
-        at += length
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if at >= len(message) or shift > 63:
-            raise ValueError(_NO_MESSAGE)
-        byte = message[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-
-
-def _tensor(message: bytes, kind: str | None) -> _Tensor:
+def _tensor(message: Value, kind: str | None) -> _Tensor:
     """Read a tensor, whose numbers are packed or single."""
     found: dict[int, list[_Array]] = {_VALUES: [], _KEYS: [], _SHAPE: []}
-    for number, value in _fields(message):
+    for number, value in fields(submessage(message)):
         if number not in found:
             continue
         if number == _VALUES and kind is not None:
-            if not isinstance(value, bytes):
-                raise ValueError(_NO_MESSAGE)
-            found[number].append(np.frombuffer(value, kind))
+            found[number].append(np.frombuffer(submessage(value), kind))
         elif isinstance(value, int):
-            found[number].append(np.array([value]))
+            found[number].append(np.array([signed(value)]))
         else:
-            found[number].append(np.array(list(_varints(value)), np.int64))
+            found[number].append(np.array(list(packed_integers(value)), np.int64))
     tensor = _Tensor()
     tensor.values = np.concatenate(found[_VALUES]) if found[_VALUES] else tensor.values
     tensor.keys = np.concatenate(found[_KEYS]) if found[_KEYS] else None
     tensor.size = int(np.prod(np.concatenate(found[_SHAPE]))) if found[_SHAPE] else len(tensor.values)
     return tensor
-
-
-def _varints(packed: bytes) -> Iterator[int]:
-    at = 0
-    while at < len(packed):
-        value, at = _varint(packed, at)
-        yield value - (1 << 64) if value >> 63 else value  # negative numbers have ten bytes

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from leadline.config.presets import FIRST_STEPS
-from leadline.frameworks.installed import Frameworks
+from leadline.frameworks.loaded_adapters import LoadedAdapters
+from leadline.instrumentation.step_context import StepContext
 from leadline.records.doctor_report import PlanPart, PlanPrice
 from leadline.records.names import SCALAR_COLLECTIONS, TREE_COLLECTIONS, is_module_collection
 from leadline.records.plan import (
@@ -23,7 +24,6 @@ from leadline.records.plan import (
 from leadline.records.series import SeriesLayout, StepStamp
 from leadline.store.tensors import BufferPool, CaptureForm, HostBuffer, TensorCapture
 from leadline.training.recorder.step_recorder import StepRecorder
-from leadline.training.step_context import StepContext
 
 _HORIZON_STEPS: Final = 3000
 """Steps over which schedules are averaged; a multiple of every interval of the presets."""
@@ -44,7 +44,7 @@ class CostEstimator:
         host_bytes: Memory for raw captures; what does not fit is not copied, as in a run.
     """
 
-    def __init__(self, frameworks: Frameworks, optimizers: Sequence[Any], *, host_bytes: int) -> None:
+    def __init__(self, frameworks: LoadedAdapters, optimizers: Sequence[Any], *, host_bytes: int) -> None:
         self._frameworks: Any = _WithoutForward(frameworks)
         self._optimizers, self._host_bytes = tuple(optimizers), host_bytes
         self._measured: dict[tuple[Any, ...], tuple[int, int]] = {}
@@ -90,7 +90,8 @@ class CostEstimator:
     def _capture(self, items: tuple[CaptureItem, ...]) -> tuple[int, int]:
         sink = _Sink(self._host_bytes)
         plan = CapturePlan(items=items, host_bytes=self._host_bytes)
-        context = StepContext("", lambda: "")
+        frameworks = self._frameworks
+        context = StepContext("", lambda: "", continues=frameworks.continues, takes_over=frameworks.takes_over)
         control: Any = _NoRequests()
         recorder = StepRecorder(context, plan, self._frameworks, control, lambda: cast(Any, sink))
         own: list[int] = []
@@ -120,7 +121,7 @@ def _is_of_optimizers(item: CaptureItem) -> bool:
 class _WithoutForward:
     """The frameworks without their forward passes: the training has ended its own."""
 
-    def __init__(self, frameworks: Frameworks) -> None:
+    def __init__(self, frameworks: LoadedAdapters) -> None:
         self.captures_between_steps = frameworks.captures_between_steps
         self.subject, self.steps_before = frameworks.subject, frameworks.steps_before
         self.number, self.row = frameworks.number, frameworks.row

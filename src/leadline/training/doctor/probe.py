@@ -11,7 +11,8 @@ from typing import Any, Final, cast
 
 from leadline.frameworks.adapter import Score
 from leadline.frameworks.call_site import CallSite
-from leadline.frameworks.installed import Frameworks
+from leadline.frameworks.loaded_adapters import LoadedAdapters
+from leadline.instrumentation.step_context import StepContext
 from leadline.records.doctor_report import DoctorOrder, DoctorReport, Inventory, LossOrigin, PlanPrice, UncapturedEntry
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.request import Stop
@@ -22,7 +23,6 @@ from leadline.training.doctor.cost_estimate import CostEstimator
 from leadline.training.recorder.budget import CAPTURES_SHARE
 from leadline.training.recorder.control_requests import ControlRequests
 from leadline.training.recorder.step_recorder import StepRecorder
-from leadline.training.step_context import StepContext
 
 _MAX_BACKWARDS: Final = 200
 """After this many backward passes without a step of an optimizer none is expected any more."""
@@ -50,7 +50,7 @@ class DoctorProbe:
         plan: CapturePlan,
         context: StepContext,
         recorder: StepRecorder,
-        frameworks: Frameworks,
+        frameworks: LoadedAdapters,
         control: ControlRequests,
     ) -> None:
         self._plan, self._context, self._control = plan, context, control

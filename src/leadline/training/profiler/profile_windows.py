@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from leadline.instrumentation.recording import Finish, Opener, ProfileUnavailableError, Recording
+from leadline.instrumentation.step_context import StepContext
 from leadline.records.json_object import JsonObject
 from leadline.records.names import START
 from leadline.records.profile_window import MAX_SECONDS, MAX_STEPS, Kind, ProfileWindow
 from leadline.store import layout
 from leadline.store.documents import make_subfolder, write_document
-from leadline.training.recording import Finish, Opener, ProfileUnavailableError, Recording
-from leadline.training.step_context import StepContext
 
 _SLOTS: Final[dict[Kind, str]] = {"detailed": "code", "cprofile": "code", "pyinstrument": "code", "dataloader": "data"}
 """Windows of one slot would measure each other: the later one waits for the earlier."""

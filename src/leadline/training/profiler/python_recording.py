@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
+from leadline.instrumentation.recording import Finish, ProfileUnavailableError, Recording
 from leadline.records.profile_window import ProfileWindow, Timer
 from leadline.store import layout
 from leadline.store.codec import CALLS, FUNCTIONS, BatchEncoder, TableSchema
 from leadline.store.documents import write_document
 from leadline.store.segments import Segment
 from leadline.store.slice_tables import append_slice
-from leadline.training.recording import Finish, ProfileUnavailableError, Recording
 
 FIRST_PHASE = "forward"
 """The first phase of a step: the loop's own code, the batch, the forward pass."""
@@ -47,7 +47,7 @@ class ProfileSlice:
 
 
 class PythonRecording:
-    """See ``leadline.training.recording.Recording``.
+    """See ``leadline.instrumentation.recording.Recording``.
 
     Args:
         make: Makes a profiler; called once per slice.
@@ -132,7 +132,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 def open_functions(window: ProfileWindow) -> Recording:
-    """Open a recording with cProfile; see ``leadline.training.recording.Opener``."""
+    """Open a recording with cProfile; see ``leadline.instrumentation.recording.Opener``."""
     return PythonRecording(window, lambda: FunctionProfiler(window.timer), write_functions)
 
 
@@ -227,7 +227,7 @@ INTERVAL_SECONDS: Final = 0.001
 
 
 def open_callstacks(window: ProfileWindow) -> Recording:
-    """Open a recording with pyinstrument; see ``leadline.training.recording.Opener``.
+    """Open a recording with pyinstrument; see ``leadline.instrumentation.recording.Opener``.
 
     Raises:
         ProfileUnavailableError: pyinstrument is not installed in the training's environment.

@@ -7,24 +7,23 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from leadline.frameworks.capabilities import RecordsDataLoading
-from leadline.frameworks.installed import Frameworks
+from leadline.frameworks.loaded_adapters import LoadedAdapters
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.recording import Opener, ProfileUnavailableError, Recording
+from leadline.instrumentation.step_context import StepContext
 from leadline.records.formatting import counted
 from leadline.records.profile_window import Kind, ProfileWindow
 from leadline.records.request import Answer, Profile
 from leadline.store import layout
 from leadline.store.control import acknowledge
-from leadline.training.guard import Guard
 from leadline.training.profiler.profile_windows import ProfileWindows
 from leadline.training.profiler.python_recording import open_callstacks, open_functions
-from leadline.training.recording import Opener, ProfileUnavailableError, Recording
-from leadline.training.step_context import StepContext
-from leadline.training.timeline.step_timeline import StepTimeline
 
 PYTHON: Final[dict[Kind, Opener]] = {"cprofile": open_functions, "pyinstrument": open_callstacks}
 
 
 class ProfileRequests:
-    """See ``leadline.training.timeline.step_clock.StepListener``.
+    """See ``leadline.instrumentation.timeline.step_clock.StepListener``.
 
     **A guard of its own** - a profile that fails is noted, and disables profiling; capture continues.
 
@@ -46,19 +45,23 @@ class ProfileRequests:
     def is_idle(self) -> bool:
         return self._windows.is_idle
 
-    def begin(self, windows: Iterable[ProfileWindow], timeline: StepTimeline) -> None:
+    def begin(self, windows: Iterable[ProfileWindow]) -> None:
         """Begin with the windows of the capture plan."""
         for window in windows:
             refusal = self._windows.add(window, 0)
             if refusal:
                 self._set_outcome(window.id, f"refused: {refusal}")
-        timeline.on_begin = lambda: self._guard.run(self._begin_first_step)
-        timeline.on_exhausted = lambda: self._guard.run(self._windows.begin_end, self._context.step)
         self._guard.run(self._windows.begin_start)
 
     def begin_operators(self) -> None:
         """Open the windows of the process' start that record operators: a framework that does so was imported."""
         self._guard.run(self._windows.begin_start, has_framework=True)
+
+    def begin_training(self) -> None:
+        self._guard.run(self._begin_first_step)
+
+    def exhaust_loader(self) -> None:
+        self._guard.run(self._windows.begin_end, self._context.step)
 
     def begin_step(self, step: int, ended: str = "train") -> None:
         self._guard.run(self._windows.begin_step, step, ended)
@@ -114,7 +117,7 @@ class ProfileRequests:
         self._windows.is_idle = True
 
 
-def framework_openers(frameworks: Frameworks, run: str, guard: Guard) -> dict[Kind, Opener]:
+def framework_openers(frameworks: LoadedAdapters, run: str, guard: Guard) -> dict[Kind, Opener]:
     """Return the openers of operator and data loader recordings, by kind of window."""
 
     def open_operators(window: ProfileWindow) -> Recording:

@@ -58,7 +58,7 @@ class Budget:
     Several ranks do not communicate, but must capture at the same steps, since rules compare them. There a delayed
     group is captured only at multiples of its interval times a power of two, which grows while the credit does not
     suffice: ranks with different prices meet at the multiples of the larger one. Where a capture itself communicates,
-    a rank that captures alone would wait forever, so only the step number decides. Everything due is captured
+    a rank that captures alone would wait forever, so only the step number decides. Everything pending is captured
     in the first 100 steps, and after these at every 50th step; schedules by time are not captured.
 
     Args:
@@ -87,7 +87,7 @@ class Budget:
         self._debt_ns = 0.0
         """The cost of steps without captures, and of first captures, that is not paid yet."""
         self._earned_ns = 0.0
-        self._dearest_ns = 0.0
+        self._max_price_ns = 0.0
         self._settled: tuple[int, int] | None = None
         """Time and step up to which credit was earned."""
         self._credit_per_step = self._reserve_per_step = 0.0
@@ -134,7 +134,7 @@ class Budget:
 
     # --- choice ---------------------------------------------------------------------------------------------
 
-    def choose(self, due: Sequence[CaptureGroup], step: int) -> list[CaptureGroup]:
+    def choose(self, pending: Sequence[CaptureGroup], step: int) -> list[CaptureGroup]:
         """Return the groups to capture at a step of their mode; the others are delayed."""
         self._earn()
         if self._begun_ns is None:
@@ -143,7 +143,7 @@ class Budget:
             self._note_start()
         is_aligned, is_together = self._is_distributed(), self._captures_together()
         chosen = []
-        for group in sorted(due, key=_order):
+        for group in sorted(pending, key=_order):
             if group.kind == "always":
                 is_taken = True
             elif is_together:
@@ -159,8 +159,8 @@ class Budget:
                 group.take(step)
                 chosen.append(group)
             else:
-                if group.due_earned_ns is None:
-                    group.due_earned_ns = self._earned_ns
+                if group.earned_at_delay_ns is None:
+                    group.earned_at_delay_ns = self._earned_ns
                 if is_aligned and group.schedule.every_seconds is None:
                     group.delay_aligned(step)
                 else:
@@ -191,11 +191,11 @@ class Budget:
         return int(self._missing(group) / per_step) + 1 if per_step > 0 else 1
 
     def _is_overdue(self, group: CaptureGroup) -> bool:
-        since = group.due_earned_ns
+        since = group.earned_at_delay_ns
         return since is not None and self._earned_ns - since >= PATIENCE * (group.price_ns or 0.0)
 
     def _price_of_rarer(self, group: CaptureGroup) -> float:
-        """Return what the reserved groups cost that are due less often than a group that is due at every step."""
+        """Return what the reserved groups cost that are scheduled less often than a group of every step."""
         if group.schedule.every != 1:
             return 0.0
         others = (other for _, other in self._groups.values() if other.kind == "reserved" and other.schedule.every != 1)
@@ -263,7 +263,7 @@ class Budget:
                 self._reserve -= share
             else:
                 self._credit -= share
-                self._dearest_ns = max(self._dearest_ns, group.price_ns or 0.0)
+                self._max_price_ns = max(self._max_price_ns, group.price_ns or 0.0)
 
     def _earn(self) -> None:
         """Earn credit for the time since the last call, and pay for the steps in it."""
@@ -284,7 +284,7 @@ class Budget:
         reserved = min(RESERVE_SHARE * left + from_steps, RESERVE_SHARE * START_NS - self._reserve)
         rest = max(left - reserved, CAPTURES_SHARE * left)
         self._reserve += reserved
-        self._credit = min(self._credit + rest, max(SAVED_NS, 2 * self._dearest_ns))
+        self._credit = min(self._credit + rest, max(SAVED_NS, 2 * self._max_price_ns))
         if step > since_step:
             self._reserve_per_step = reserved / (step - since_step)
             self._credit_per_step = rest / (step - since_step)

@@ -18,8 +18,8 @@ from leadline.records.names import (
 from leadline.records.plan import CaptureItem, Schedule
 
 Kind = Literal["always", "reserved", "delayable"]
-"""``always``: captured when due: what the user's own options ask for, scalars that are read and not computed, and what
-is needed for the first few steps only; ``reserved``: cheap and important, paid from the reserve: gradient norms,
+"""``always``: captured when scheduled: what the user's own options ask for, scalars that are read and not computed, and
+what is needed for the first few steps only; ``reserved``: cheap and important, paid from the reserve: gradient norms,
 accuracies and non-finite counts; ``delayable``: everything else."""
 Part = Literal["tensors", "raw", "forward"]
 """What is measured apart: statistics of parameters and gradients; their raw tensors; everything of a forward pass."""
@@ -82,9 +82,9 @@ class CaptureGroup:
         price_ns: The estimated cost of a capture; None until one was measured.
         sampling: Counts its requests and captures.
         next_step: The first scheduled step after the last one that was asked for.
-        due_step: The scheduled step since which it is due; None: it is not due.
+        pending_step: The scheduled step since which it is pending; None: it is not.
         retry_step: While it is delayed, the step at which it is tried again.
-        due_earned_ns: What the budget had earned when it was first delayed; None: it is not delayed.
+        earned_at_delay_ns: What the budget had earned when it was first delayed; None: it is not delayed.
         level: With several ranks it is captured only at multiples of its interval times two to the power of this.
         measured: Sets of groups, starting with this one, that were captured together before.
     """
@@ -99,44 +99,44 @@ class CaptureGroup:
         self.sampling = Sampling()
         self.next_step = next_scheduled(self.schedule, -1)
         self.retry_step = self.level = 0
-        self.due_step: int | None = None
-        self.due_earned_ns: float | None = None
+        self.pending_step: int | None = None
+        self.earned_at_delay_ns: float | None = None
         self.measured: set[tuple[CaptureGroup, ...]] = set()
 
     def skip_to(self, step: int) -> None:
         """Skip what is scheduled before a step, and was captured by an earlier incarnation of the run."""
         self.next_step = next_scheduled(self.schedule, step - 1)
-        self.due_step = None
+        self.pending_step = None
 
-    def is_due(self, step: int, *, is_timed_out: bool = False) -> bool:
+    def is_pending(self, step: int, *, is_timed_out: bool = False) -> bool:
         """Advance to ``step``; return whether the group is to be captured there if the budget allows.
 
         Args:
-            is_timed_out: Whether it is due by an interval in seconds.
+            is_timed_out: Whether an interval in seconds has passed.
         """
         scheduled = self.next_step
         if scheduled <= step:
             self.next_step = next_scheduled(self.schedule, step)
-            count = 1 if self.due_step is None else count_scheduled(self.schedule, scheduled, step)
+            count = 1 if self.pending_step is None else count_scheduled(self.schedule, scheduled, step)
             self.sampling.request(step, count)
-        elif is_timed_out and self.due_step is None:
+        elif is_timed_out and self.pending_step is None:
             self.sampling.request(step)
             scheduled = step
-        if self.due_step is None and scheduled <= step:
-            self.due_step = self.retry_step = scheduled
-        return self.due_step is not None and self.retry_step <= step
+        if self.pending_step is None and scheduled <= step:
+            self.pending_step = self.retry_step = scheduled
+        return self.pending_step is not None and self.retry_step <= step
 
     def take(self, step: int) -> None:
         """Note that it is captured at ``step``."""
         self.sampling.capture(step)
-        self.due_step = self.due_earned_ns = None
+        self.pending_step = self.earned_at_delay_ns = None
 
     def delay(self, step: int, steps: int) -> None:
         """Delay it by so many steps, which are an estimate, at most 32 or another eighth of the delay.
 
         Groups are tried again at the same steps where possible: between these, steps can be deferred.
         """
-        delay = max(1, min(steps, max(_LONGEST_DELAY, (step - (self.due_step or 0)) // 8)))
+        delay = max(1, min(steps, max(_LONGEST_DELAY, (step - (self.pending_step or 0)) // 8)))
         interval = min(1 << (delay.bit_length() - 1), _RETRY_EVERY)
         self.retry_step = -(-(step + delay) // interval) * interval
 
@@ -160,7 +160,7 @@ class CaptureGroup:
     @property
     def interesting_step(self) -> int:
         """The next step at which it may be captured."""
-        return self.next_step if self.due_step is None else self.retry_step
+        return self.next_step if self.pending_step is None else self.retry_step
 
 
 def next_scheduled(schedule: Schedule, step: int) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from leadline.errors import TrainingStopped
+from leadline.instrumentation.step_context import StepContext
 from leadline.records import describe
 from leadline.records.plan import CaptureItem
 from leadline.records.request import (
@@ -22,7 +23,6 @@ from leadline.records.request import (
     changed_items,
 )
 from leadline.store.control import RequestReader, acknowledge
-from leadline.training.step_context import StepContext
 
 T = TypeVar("T", bound=Request)
 

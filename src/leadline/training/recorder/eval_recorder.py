@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from leadline.frameworks.adapter import Forward
+from leadline.instrumentation.step_context import StepContext
+from leadline.instrumentation.timeline.step_clock import StepListener
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 from leadline.records.plan import CaptureItem
 from leadline.records.series import StepStamp
 from leadline.training.recorder.control_requests import ControlRequests
@@ -10,9 +13,6 @@ from leadline.training.recorder.mode_schedules import PlanSchedules
 from leadline.training.recorder.overhead import Overhead
 from leadline.training.recorder.scalars import ScalarBuffer
 from leadline.training.recorder.step_output import StepOutput
-from leadline.training.step_context import StepContext
-from leadline.training.timeline.step_clock import StepListener
-from leadline.training.timeline.step_timeline import StepTimeline
 
 
 class EvalRecorder:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.instrumentation.guard import Facts
+from leadline.instrumentation.timeline.step_clock import StepClock
 from leadline.records.metric_names import PRINTED
 from leadline.records.metric_roles import KNOWN, role_collection
-from leadline.training.guard import Facts
 from leadline.training.recorder.scalars import Scalar, ScalarBuffer
 from leadline.training.recorder.step_output import StepOutput
-from leadline.training.timeline.step_clock import StepClock
 
 
 class GivenValues:
@@ -19,6 +19,8 @@ class GivenValues:
 
     Args:
         number: Returns a scalar of a framework as a number or as a device scalar.
+        roles: The roles of logged metrics by name, in addition to those that are known; they are marked with its
+            collection.
     """
 
     def __init__(
@@ -28,6 +30,7 @@ class GivenValues:
         output: StepOutput,
         facts: Facts,
         number: Callable[[Any], object],
+        roles: Mapping[str, str],
     ) -> None:
         self._clock = clock
         self._scalars = scalars
@@ -35,8 +38,7 @@ class GivenValues:
         self._number = number
         self._numbers = facts.of("values that are no numbers are", is_vital=True)
         self._names: frozenset[str] = frozenset()
-        self.roles: Mapping[str, str] = KNOWN
-        """The roles of logged metrics by name; they are marked with its collection."""
+        self._roles = {**KNOWN, **roles}
 
     def log(self, values: Mapping[str, Any], collection: str, marks: tuple[str, ...] = ()) -> int:
         """Record numbers; return the global step to which the last one belongs."""
@@ -48,7 +50,7 @@ class GivenValues:
             number = self._numbers.call(self._number, value)
             if number is None:
                 continue
-            role = "" if is_printed else self.roles.get(name, "")
+            role = "" if is_printed else self._roles.get(name, "")
             scalar = Scalar(collection, (number,), (*marks, role_collection(role)) if role else marks)
             if last.takes((PRINTED, name) if is_printed else name) and last.stamp is not None:
                 last.scalars[name], step = scalar, last.stamp.step

@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final
 
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.instrumentation.timeline.step_progress import StepProgress
 from leadline.records.plan import CaptureItem
 from leadline.records.series import StepStamp
 from leadline.training.recorder.scalars import Scalar
-from leadline.training.timeline.step_progress import StepProgress
 
 _LONGEST_SECONDS: Final = 5.0
 """How long a step waits for what follows it, if nothing else happens."""

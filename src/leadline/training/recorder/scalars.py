@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
-from leadline.frameworks.installed import Frameworks
+from leadline.frameworks.loaded_adapters import LoadedAdapters
 from leadline.frameworks.pending import PendingNumbers
 from leadline.records.metric_names import PRINTED
 from leadline.records.names import CHECKS, GRADIENT_NORMS
@@ -198,7 +198,7 @@ class ScalarRows:
 class ScalarBuffer:
     """Losses, gradient norms, loop checks, accuracies and logged values of the current step."""
 
-    def __init__(self, frameworks: Frameworks) -> None:
+    def __init__(self, frameworks: LoadedAdapters) -> None:
         self.train_losses = LossBuffer()
         """The losses of train steps."""
         self._frameworks = frameworks

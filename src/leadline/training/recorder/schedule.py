@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from leadline.instrumentation.timeline.step_clock import StepClock
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.training.recorder.budget import Budget
 from leadline.training.recorder.capture_groups import CaptureGroup, divide
-from leadline.training.timeline.step_clock import StepClock
 
 _EVERY_STEP: Final = Schedule(every=1)
 _NEVER: Final = 1 << 62
@@ -24,13 +24,13 @@ class CaptureSchedule:
 
     Args:
         items: Items of ``capture_groups.split``.
-        budget: Delays items; None: all are captured when due.
+        budget: Delays items; None: all are captured when scheduled.
         mode: The mode whose steps are counted.
         is_forward: Whether the items are captured in forward passes.
 
     Attributes:
-        items: The items, whenever they are due.
-        next_step: At steps before this nothing is due.
+        items: The items, whenever they are scheduled.
+        next_step: At steps before this nothing is captured.
         captures_every_step: Whether something is captured at every step, whatever else is.
     """
 
@@ -67,22 +67,22 @@ class CaptureSchedule:
         if self._is_every_step:
             self.next_step = step + 1
             return self.items
-        due = [group for group in self._groups if self._is_due(group, step)]
+        pending = [group for group in self._groups if self._is_pending(group, step)]
         if self._budget is not None:
-            due = self._budget.choose(due, step) if due else []
+            pending = self._budget.choose(pending, step) if pending else []
         else:
-            for group in due:
+            for group in pending:
                 group.take(step)
         if self._captured_at:
             now = time.monotonic()
-            self._captured_at.update((group, now) for group in due if group in self._captured_at)
+            self._captured_at.update((group, now) for group in pending if group in self._captured_at)
         else:
             self.next_step = min((group.interesting_step for group in self._groups), default=_NEVER)
-        chosen = {id(item) for group in due for item in group.items}
+        chosen = {id(item) for group in pending for item in group.items}
         return tuple(item for item in self.items if id(item) in chosen) if chosen else ()
 
     def items_before(self, end: int) -> tuple[CaptureItem, ...]:
-        """Return the items that may be due at a step before ``end``."""
+        """Return the items that may be captured at a step before ``end``."""
         groups = [group for group in self._groups if group in self._captured_at or group.interesting_step < end]
         return tuple(item for group in groups for item in group.items)
 
@@ -102,10 +102,10 @@ class CaptureSchedule:
             and (item.schedule.end is None or step < item.schedule.end)
         ]
 
-    def _is_due(self, group: CaptureGroup, step: int) -> bool:
+    def _is_pending(self, group: CaptureGroup, step: int) -> bool:
         captured_at = self._captured_at.get(group)
         is_timed_out = captured_at is not None and group.schedule.interval_elapsed(time.monotonic() - captured_at, step)
-        return group.is_due(step, is_timed_out=is_timed_out)
+        return group.is_pending(step, is_timed_out=is_timed_out)
 
 
 class StepDecision:

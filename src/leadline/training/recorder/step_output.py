@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.frameworks.adapter import Forward, Program
-from leadline.frameworks.installed import Frameworks
+from leadline.frameworks.loaded_adapters import LoadedAdapters
 from leadline.frameworks.pending import Pending, PendingNumbers
+from leadline.instrumentation.guard import Facts
+from leadline.instrumentation.step_context import StepContext
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 from leadline.records.event import Event
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, StepStamp
 from leadline.store.tensors import CaptureForm, TensorCapture
 from leadline.store.writer import SKIPPED_LAYOUT, Writer
-from leadline.training.guard import Facts
 from leadline.training.recorder.last_step import LastStep
 from leadline.training.recorder.mode_schedules import PlanSchedules
 from leadline.training.recorder.overhead import Overhead
 from leadline.training.recorder.scalars import LossRow, Scalar, ScalarBuffer, ScalarRows
-from leadline.training.step_context import StepContext
-from leadline.training.timeline.step_timeline import StepTimeline
 
 _EVERYTHING: Final = (CaptureItem(),)
 _COUNTS: Final = frozenset({"nan_count", "nonfinite_count"})
@@ -46,7 +46,7 @@ class StepOutput:
     def __init__(
         self,
         context: StepContext,
-        frameworks: Frameworks,
+        frameworks: LoadedAdapters,
         schedules: PlanSchedules,
         scalars: ScalarBuffer,
         *,

@@ -7,8 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from leadline.frameworks.adapter import Score
-from leadline.frameworks.installed import Frameworks
+from leadline.frameworks.loaded_adapters import LoadedAdapters
 from leadline.frameworks.pending import PendingNumbers
+from leadline.instrumentation.step_context import StepContext
+from leadline.instrumentation.timeline.deferred_calls import DeferredCalls
+from leadline.instrumentation.timeline.step_clock import NullListener, StepListener
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 from leadline.records.loss_facts import FACT_STEPS
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
@@ -24,10 +28,6 @@ from leadline.training.recorder.scalars import Scalar, ScalarBuffer
 from leadline.training.recorder.schedule import CaptureSchedule, StepDecision
 from leadline.training.recorder.step_output import StepOutput
 from leadline.training.recorder.update_capture import UpdateCapture, Watched
-from leadline.training.step_context import StepContext
-from leadline.training.timeline.deferred_calls import DeferredCalls
-from leadline.training.timeline.step_clock import NullListener, StepListener
-from leadline.training.timeline.step_timeline import StepTimeline
 
 _LOSSES_NAMED_STEPS: Final = 2
 """So many first steps of a process are watched to learn the names of losses; those of a second optimizer come later."""
@@ -41,6 +41,7 @@ class StepRecorder:
             trace.
         listener: Follows the steps while a profile window is open or pending.
         imported_ns: When the framework had been imported, if the import created this recorder.
+        roles: The roles of logged metrics by name, in addition to those that are known.
 
     Attributes:
         cost: The overhead so far.
@@ -52,36 +53,24 @@ class StepRecorder:
         self,
         context: StepContext,
         plan: CapturePlan,
-        frameworks: Frameworks,
+        frameworks: LoadedAdapters,
         control: ControlRequests,
         open_writer: Callable[[], Writer],
         *,
         listener: StepListener | None = None,
         imported_ns: int | None = None,
+        roles: Mapping[str, str] | None = None,
     ) -> None:
         self.cost = Overhead()
-        self.timeline = StepTimeline(self.cost, imported_ns)
         self.listener: StepListener = listener or NullListener()
+        self.timeline = StepTimeline(self.cost, imported_ns, listener=self.listener)
         self.watched_models: list[tuple[str, str, int]] = []
         self.clock, self.facts = context.clock, context.facts
-        self._clipped, self._settings = (
-            self.facts.of("norms of clipping are"),
-            self.facts.of("settings of optimizers are"),
-        )
+        self._clipped = self.facts.of("norms of clipping are")
+        self._settings = self.facts.of("settings of optimizers are")
         self._context, self._frameworks, self._control = context, frameworks, control
-        context.continues, context.takes_over = frameworks.continues, frameworks.takes_over
         self.has_request = control.has_pending
-        self.budget = (
-            Budget(
-                plan.budget,
-                self.cost,
-                step=lambda: self.clock.step,
-                is_distributed=frameworks.is_distributed,
-                captures_together=frameworks.captures_together,
-            )
-            if plan.budget is not None
-            else None
-        )
+        self.budget = None if plan.budget is None else self._make_budget(plan.budget)
         self._schedules = schedules = PlanSchedules(plan, frameworks.captures_between_steps, self.budget)
         self._scalars = scalars = ScalarBuffer(frameworks)
         self._output = StepOutput(
@@ -103,7 +92,7 @@ class StepRecorder:
             timeline=self.timeline,
             listener=self.listener,
         )
-        self.given = GivenValues(self.clock, scalars, self._output, self.facts, frameworks.number)
+        self.given = GivenValues(self.clock, scalars, self._output, self.facts, frameworks.number, roles or {})
         self._updates = UpdateCapture(context, self._output, self.cost, self.budget, plan.device_bytes)
         self.wants_loss = StepDecision(self.clock, lambda: schedules.of("train").losses)
         self.wants_gradient_norms = StepDecision(self.clock, lambda: schedules.of("train").norms)
@@ -114,12 +103,21 @@ class StepRecorder:
         self.record_event, self.note = context.record_event, context.note
         self._has_trained = False
         self._interesting_step = 0
-        """At train steps before this nothing of the plan is due, except losses and logged values."""
+        """At train steps before this nothing of the plan is captured, except losses and logged values."""
         self._non_finite_step = -1
         """The first train step with a non-finite loss: non-finite elements are counted there, scheduled or not."""
         self._watched: weakref.WeakKeyDictionary[Any, Watched] = weakref.WeakKeyDictionary()
         self._is_forward_watched = False
         self._forward_items: tuple[CaptureItem, ...] = ()
+
+    def _make_budget(self, share: float) -> Budget:
+        return Budget(
+            share,
+            self.cost,
+            step=lambda: self.clock.step,
+            is_distributed=self._frameworks.is_distributed,
+            captures_together=self._frameworks.captures_together,
+        )
 
     @property
     def losses(self) -> dict[str, float]:
@@ -295,14 +293,14 @@ class StepRecorder:
 
     # --- calls from the session ---------------------------------------------------------------------------
 
-    def name_mode(self, mode: str, *, is_announced: bool = True) -> str:
+    def set_mode(self, mode: str, *, is_announced: bool = True) -> str:
         """Set the mode of the steps without an optimizer; return the previous one.
 
         Args:
             is_announced: Whether steps of this mode follow, so that values that are logged now are of the next one.
         """
         before, self.clock.named = self.clock.named or "train", None if mode == "train" else mode
-        self._frameworks.name_mode(is_evaluation=mode != "train")
+        self._frameworks.set_mode(is_evaluation=mode != "train")
         if is_announced and mode != before:
             self.given.close_step()
         return before

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from leadline.frameworks.adapter import Program, Subject
-from leadline.frameworks.capabilities import ComputesElsewhere
+from leadline.frameworks.capabilities import BlocksTrainingThread
 from leadline.frameworks.pending import PendingNumbers
+from leadline.instrumentation.guard import Fact
+from leadline.instrumentation.step_context import StepContext
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, StepStamp
-from leadline.training.guard import Fact
 from leadline.training.recorder.budget import Budget
 from leadline.training.recorder.capture_groups import Part
 from leadline.training.recorder.overhead import Overhead
 from leadline.training.recorder.schedule import CaptureSchedule
 from leadline.training.recorder.step_output import StepOutput, is_never_urgent
-from leadline.training.step_context import StepContext
 
 Items = tuple[CaptureItem, ...]
 
@@ -98,8 +98,8 @@ class UpdateCapture:
         watched.running.append(_Running(program, items, stamp))
         if row is not None:
             queue.put_row(row[0], stamp, row[1], output.has_non_finite)
-        if isinstance(program, ComputesElsewhere):
-            waited_ns = program.take_elsewhere_ns()
+        if isinstance(program, BlocksTrainingThread):
+            waited_ns = program.take_blocked_ns()
             self._cost.include(waited_ns)
             begun -= waited_ns
         begun = self._end_part(watched, items, "tensors", begun)

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.errors import LeadlineError, RunNotFoundError
+from leadline.instrumentation.forking import makes_copy
 from leadline.records.formatting import printable
 from leadline.records.manifest import Manifest
 from leadline.records.names import MODES
 from leadline.store import layout
 from leadline.store.documents import read_document
-from leadline.store.presence import node_name
-from leadline.training.forking import makes_copy
+from leadline.store.node_lock import node_name
 from leadline.training.session.session import Session
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class mode:
 
     @staticmethod
     def _set(name: str) -> str:
-        previous = _current.guard.run(_current.recorder.name_mode, name) if _current is not None else None
+        previous = _current.guard.run(_current.recorder.set_mode, name) if _current is not None else None
         return previous or "train"
 
 
@@ -169,4 +169,4 @@ def restore_mode(name: str) -> None:
     """Return to a mode: what is logged next still belongs to the step that ended."""
     session = _current
     if session is not None:
-        session.guard.run(session.recorder.name_mode, name, is_announced=False)
+        session.guard.run(session.recorder.set_mode, name, is_announced=False)

@@ -13,7 +13,7 @@ from leadline.errors import ConfigurationError, LeadlineError, RunExistsError, R
 from leadline.process.interpreter import own_command, own_environment
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
-from leadline.store.presence import acquire_lock, is_ready, mark_ready, node_name, register_process, release_lock
+from leadline.store.node_lock import acquire_lock, is_ready, mark_ready, node_name, register_process, release_lock
 from leadline.store.run_state import read_status
 from leadline.training.session.restarted import await_incarnation
 
@@ -149,11 +149,11 @@ def _command() -> list[str]:
 
 def _linger_if_needed(run: str) -> None:
     """Let the agent finish first where the end of the last process ends all others."""
-    if must_linger():
+    if must_wait_for_agent():
         atexit.register(_linger, run, os.getpid())  # runs after the session's own, which is registered later
 
 
-def must_linger() -> bool:
+def must_wait_for_agent() -> bool:
     """Return whether the end of this process may end its agent."""
     return os.getpid() == 1 or any(name in os.environ for name in ("SLURM_JOB_ID", "KUBERNETES_SERVICE_HOST"))
 

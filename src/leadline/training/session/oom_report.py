@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from leadline.frameworks.capabilities import MeasuresMemory, MemoryWatch
-from leadline.frameworks.installed import Frameworks
+from leadline.frameworks.loaded_adapters import LoadedAdapters
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.step_context import StepContext
 from leadline.records.event import Event
 from leadline.records.memory_by_owner import MemoryAtError
 from leadline.store import layout
 from leadline.store.documents import make_subfolder, write_document
-from leadline.training.guard import Guard
-from leadline.training.step_context import StepContext
 
 MAX_REPORTS: Final = 5
 """A script that retries with smaller batches may run out of memory often."""
@@ -29,7 +29,7 @@ class OutOfMemoryReport:
         optimizers: Returns the live optimizers that have stepped.
     """
 
-    def __init__(self, context: StepContext, frameworks: Frameworks, optimizers: Callable[[], list[Any]]) -> None:
+    def __init__(self, context: StepContext, frameworks: LoadedAdapters, optimizers: Callable[[], list[Any]]) -> None:
         self._context, self._frameworks, self._optimizers = context, frameworks, optimizers
         self._count = 0
         self._guard = Guard(

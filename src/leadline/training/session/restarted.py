@@ -8,7 +8,7 @@ from typing import Final
 
 from leadline.process.interpreter import own_command, own_environment
 from leadline.store.incarnations import read_incarnations
-from leadline.store.presence import node_name
+from leadline.store.node_lock import node_name
 from leadline.store.run_state import read_workers
 
 _TIMEOUT_SECONDS: Final = 60.0

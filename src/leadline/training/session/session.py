@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from leadline.instrumentation.check import StepChecks, make_checks
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.own_frames import hide_own_frames, show_own_frames
 from leadline.records.documents import DisabledCapture, WatchedModel, WorkerDocument
 from leadline.records.manifest import Manifest
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.request import Profile, Track
 from leadline.store import layout
-from leadline.training.check import StepChecks, make_checks
-from leadline.training.guard import Guard
-from leadline.training.own_frames import hide_own_frames, show_own_frames
 from leadline.training.session.plan_summary import described_plan
 from leadline.training.session.trainer import TrainerFacts
 from leadline.training.session.worker_names import is_launched, rank_number, worker_name
@@ -25,6 +25,7 @@ from leadline.training.session.worker_names import is_launched, rank_number, wor
 if TYPE_CHECKING:
     from leadline.frameworks.adapter import Adapter
     from leadline.frameworks.loggers.registry import Loggers
+    from leadline.instrumentation.step_context import StepContext
     from leadline.store.writer import Writer
     from leadline.training.doctor.probe import DoctorProbe
     from leadline.training.recorder.control_requests import ControlRequests
@@ -58,7 +59,7 @@ class Session:
     def __init__(
         self, run: str, manifest: Manifest, node: str, imported_ns: int | None = None, imported: str | None = None
     ) -> None:
-        from leadline.frameworks.installed import Frameworks
+        from leadline.frameworks.loaded_adapters import LoadedAdapters
         from leadline.frameworks.trainer_loops import end_running_loops
         from leadline.store import codec
         from leadline.training.profiler.requests import ProfileRequests, framework_openers
@@ -66,7 +67,6 @@ class Session:
         from leadline.training.recorder.step_recorder import StepRecorder
         from leadline.training.session.oom_report import OutOfMemoryReport
         from leadline.training.session.tracker_logging import TrackerLogging
-        from leadline.training.step_context import StepContext
 
         self.run, self.manifest, self.node = run, manifest, node
         self._pid, self._parent_pid, self._started_ns = os.getpid(), os.getppid(), time.time_ns()
@@ -77,8 +77,8 @@ class Session:
         self.after_close: list[Callable[[], object]] = []
         """Called when everything is written."""
         self.guard = Guard(self._disable)
-        self.context = context = StepContext(run, self._worker_name)
-        self._frameworks = frameworks = Frameworks(context.note, self._update_plan)
+        self.context = context = self._make_context()
+        self._frameworks = frameworks = LoadedAdapters(context.note, self._update_plan)
         self.trainer = trainer = TrainerFacts(context.clock)
         control = ControlRequests(
             context,
@@ -96,6 +96,7 @@ class Session:
             self._open_writer,
             listener=self._profiling,
             imported_ns=imported_ns,
+            roles=manifest.roles,
         )
         self.guard.defer(self.recorder.deferred)
         self._doctor_probe = self._make_doctor_probe(control)
@@ -103,7 +104,7 @@ class Session:
         self._checks = self._make_checks()
         tracker_guard = Guard(lambda error: context.note(f"rules are no longer logged to trackers: {error}"))
         self._trackers = TrackerLogging(context, self._loggers.trackers.find, tracker_guard.wrap)
-        self._profiling.begin(manifest.profile, self.recorder.timeline)
+        self._profiling.begin(manifest.profile)
         frameworks.when_profiles(self._profiling.begin_operators)
         self._oom_report = OutOfMemoryReport(context, frameworks, self.recorder.optimizers)
         self._serve(control)
@@ -112,13 +113,22 @@ class Session:
         hide_own_frames()
         atexit.register(self._close_at_exit)
 
+    def _make_context(self) -> StepContext:
+        from leadline.instrumentation.step_context import StepContext
+
+        return StepContext(
+            self.run,
+            self._worker_name,
+            continues=lambda optimizer: self._frameworks.continues(optimizer),
+            takes_over=lambda optimizer: self._frameworks.takes_over(optimizer),
+        )
+
     def _intercept(self) -> Loggers:
         """Begin to read what the script logs and prints."""
         from leadline.frameworks.loggers.printed_values import PrintedValues
         from leadline.frameworks.loggers.registry import Loggers
 
         recorder, context = self.recorder, self.context
-        recorder.given.roles = {**recorder.given.roles, **self.manifest.roles}
         deferred = recorder.deferred
         printed = PrintedValues(recorder.given, context.facts, lambda: deferred.stop(), self.manifest.metrics)
         loggers = Loggers(recorder, self._frameworks.number, context.note, printed=printed)
@@ -167,12 +177,12 @@ class Session:
         self._close()
 
     def _note_exit(self) -> None:
-        from leadline.training.session.launch_agent import must_linger
+        from leadline.training.session.launch_agent import must_wait_for_agent
 
         error = getattr(sys, "last_value", None)
         if self._exit_record is not None and error is not None:
             self._exit_record.note_exception(error)
-        elif self._exit_record is not None and must_linger():
+        elif self._exit_record is not None and must_wait_for_agent():
             self._exit_record.withdraw()  # the agent must not wait for the process that waits for it
 
     def _close_in_child(self) -> None:
@@ -371,7 +381,7 @@ def _open_exit_record(path: str) -> ExitRecord | None:
 def _error() -> str:
     if getattr(sys, "last_value", None) is None:
         return ""
-    from leadline.training.uncaught import uncaught_exception  # compiles expressions, only where they are needed
+    from leadline.instrumentation.uncaught import uncaught_exception  # compiles expressions, only where they are needed
 
     return uncaught_exception()
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from leadline.frameworks.loggers.interceptor import ScriptTracker, TrackerClosedError
+from leadline.instrumentation.step_context import StepContext
 from leadline.records.request import Answer, Track
 from leadline.store.control import RequestReader, acknowledge, read_acknowledgements
-from leadline.training.step_context import StepContext
 
 EVERY: Final = "every"
 """The target of a request to all trackers."""

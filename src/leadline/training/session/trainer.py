@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
+from leadline.instrumentation.timeline.step_clock import StepClock
 from leadline.records.documents import MAX_CHECKPOINTS, SavedCheckpoint
-from leadline.training.timeline.step_clock import StepClock
 
 
 class TrainerFacts:

@@ -68,8 +68,7 @@ def watch(
         config: A configuration file, or a run whose configuration is repeated; default ``./leadline.toml``.
         profile: Profile options, as for ``--profile``.
         interval_ms: The sampling interval of system metrics.
-        budget: The share of the step time that preset and rules may take, or ``off``; default ``2%``, with
-            preset ``light`` ``1%``.
+        budget: The maximum overhead as a share of the step time, or ``off``; default ``2%``, ``light`` ``1%``.
     Returns:
         The run directory; None if nothing is captured, for example because the run cannot be written there: a line on
         standard error says so, and the training continues.

@@ -1,5 +1,5 @@
 """The adapter of the toy framework; importing it makes Leadline wait for ``import toynet``."""
 
-from leadline.frameworks.installed import FRAMEWORKS
+from leadline.frameworks.loaded_adapters import FRAMEWORKS
 
 FRAMEWORKS["toynet"] = "toynet_adapter.adapter:ToyAdapter"

@@ -10,9 +10,9 @@ import toynet
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.labels import Labels
+from leadline.instrumentation.guard import Guard
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_module_tensors
-from leadline.training.guard import Guard
 from toynet_adapter.capture import ToySubject
 from toynet_adapter.hooks import ToyHooks
 

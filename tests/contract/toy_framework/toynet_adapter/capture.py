@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import toynet
 
-from leadline.frameworks.array_capture import Block, CapturedArrays
+from leadline.frameworks.array_capture import CapturedArrays, ColumnSet
 from leadline.frameworks.kit.gradient_norms import NORM, norm_info, wants_norm
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, may_select, parameter_collections
 from leadline.frameworks.labels import Labels
@@ -32,7 +32,9 @@ class ToySubject:
         ]
         self.model, self.optimizer = optimizer.model.name, type(optimizer).__name__
         self.parameters = len(self._named)
-        self._label, self._prefix = labels.of(optimizer, self.optimizer, frozenset(each.name for each in self._named))
+        self._label, self._prefix = labels.of(
+            optimizer, self.optimizer, frozenset(tensor.name for tensor in self._named)
+        )
 
     def is_current(self) -> bool:
         return self._optimizer() is not None
@@ -67,35 +69,37 @@ class ToyProgram:
         self._label, prefix = names
         self._captured = CapturedArrays(note)
         self._captured.begin(items, "train")
-        self._norm = Block((norm_info(prefix + NORM, items),), ((0, "value"),)) if wants_norm(items, prefix) else None
+        self._norm = (
+            ColumnSet((norm_info(prefix + NORM, items),), ((0, "value"),)) if wants_norm(items, prefix) else None
+        )
         self._updated = [
-            each for each in named if "update_ratio" in self._captured.requested(each.name, each.collections)[0]
+            tensor for tensor in named if "update_ratio" in self._captured.requested(tensor.name, tensor.collections)[0]
         ]
         self._before: list[Any] = []
         if self._updated:
-            infos = tuple(each.info(items, each.source.data.shape, "float64") for each in self._updated)
+            infos = tuple(tensor.info(items, tensor.source.data.shape, "float64") for tensor in self._updated)
             self.update_layout = SeriesLayout(infos, tuple((at, "update_ratio") for at in range(len(infos))))
 
     def before(self) -> tuple[SeriesLayout, bytes] | None:
         captured = self._captured
         captured.begin(self._items, "train")
-        for each in self._named:
-            captured.keep(each.name, each.collections, each.source.data)
-            if each.source.grad is not None:
-                captured.keep(gradient_name(each.name), GRADIENTS, each.source.grad)
+        for tensor in self._named:
+            captured.keep(tensor.name, tensor.collections, tensor.source.data)
+            if tensor.source.grad is not None:
+                captured.keep(gradient_name(tensor.name), GRADIENTS, tensor.source.grad)
         if self._norm is not None:
-            norms = [l2_of(each.source.grad) for each in self._named if each.source.grad is not None]
+            norms = [l2_of(tensor.source.grad) for tensor in self._named if tensor.source.grad is not None]
             captured.keep_numbers(self._norm, np.sqrt(np.sum(np.square(norms), keepdims=True)))
         optimizer = self._optimizer()
         if optimizer is not None and may_select(self._items, OPTIMIZER_VARIABLES):
             for name, velocity in optimizer.velocities.items():
                 captured.keep(f"{self._label}/velocity/{name}", (OPTIMIZER_VARIABLES,), velocity)
-        self._before = [each.source.data.copy() for each in self._updated]
+        self._before = [tensor.source.data.copy() for tensor in self._updated]
         return captured.row()
 
     def after(self) -> bytes | None:
         pairs = zip(self._before, self._updated, strict=True)
-        return np.array([update_ratio(before, each.source.data) for before, each in pairs], "<f8").tobytes()
+        return np.array([update_ratio(before, tensor.source.data) for before, tensor in pairs], "<f8").tobytes()
 
     def raw_form(self) -> CaptureForm | None:
         return self._captured.raw_form()

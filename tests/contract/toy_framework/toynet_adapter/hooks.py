@@ -14,8 +14,8 @@ from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.call_site import CallSite
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.process_memory import process_memory
+from leadline.instrumentation.guard import Guard
 from leadline.records.plan import CaptureItem
-from leadline.training.guard import Guard
 from toynet_adapter.losses import ToyLossFacts
 
 Original = Callable[..., Any]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from leadline.frameworks.adapter import Score
 from leadline.frameworks.boosting.booster import BoosterConstants
 from leadline.frameworks.boosting.rounds import Rounds
-from leadline.training.guard import Facts, Guard
+from leadline.instrumentation.guard import Facts, Guard
 
 SCORES = (Score("held-rmse", 0.5, True, ("validation_set",)), Score("held-auc", 0.9, False, ("validation_set",)))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from leadline.frameworks.capture_requests import request_with_norm
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, may_select, parameter_collections
-from leadline.frameworks.tapped import request_with_norm
 from leadline.records.plan import CaptureItem
 
 

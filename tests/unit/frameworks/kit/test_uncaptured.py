@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from leadline.frameworks.kit.uncaptured import Uncaptured
-from leadline.training.guard import Guard
+from leadline.instrumentation.guard import Guard
 
 
 class Session:

@@ -15,7 +15,7 @@ import torch
 from leadline.frameworks.loggers.interceptor import Interceptor, LoggingLibrary, scalar
 from leadline.frameworks.loggers.registry import Loggers
 from leadline.frameworks.loggers.training_libraries import STABLE_BASELINES3
-from leadline.training.guard import Guard
+from leadline.instrumentation.guard import Guard
 
 
 class Sink:

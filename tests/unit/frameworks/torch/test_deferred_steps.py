@@ -15,11 +15,11 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import leadline
 import leadline.torch
+from leadline.instrumentation.timeline.deferred_calls import DeferredCalls
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 from leadline.reader.run import Run
 from leadline.records.phases import STEP, STEP_PHASES
 from leadline.training.recorder.step_recorder import StepRecorder
-from leadline.training.timeline.deferred_calls import DeferredCalls
-from leadline.training.timeline.step_timeline import StepTimeline
 
 STEPS = 60
 LOSS = "CrossEntropyLoss_output_0"

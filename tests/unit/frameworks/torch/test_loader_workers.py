@@ -14,8 +14,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from leadline.frameworks.torch.timing.loader_workers import FetchHooks, LoadingRecording
+from leadline.instrumentation.guard import Guard
 from leadline.store import layout
-from leadline.training.guard import Guard
 
 SLOW_SECONDS = 0.02
 

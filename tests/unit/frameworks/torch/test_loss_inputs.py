@@ -23,7 +23,7 @@ from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import FACTS, Activation, LossKind
 from leadline.rules.losses.given_loss import GivenLoss
 from leadline.rules.losses.loss_mistakes import find_mistake
-from leadline.rules.losses.unfitting_losses import find_unfitting_loss
+from leadline.rules.losses.unsuitable_losses import find_unfitting_loss
 
 Train = Callable[[nn.Module], torch.Tensor]
 

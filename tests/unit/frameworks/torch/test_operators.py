@@ -18,12 +18,12 @@ from torch.autograd.profiler import record_function
 from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.naming.model_names import ModuleNames, ModuleRegistry, ParameterNames
 from leadline.frameworks.torch.timing.operators import OperatorRecording
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.recording import ProfileUnavailableError
 from leadline.profiles.queries import read_calls
 from leadline.profiles.traces import read_slices
 from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
-from leadline.training.guard import Guard
-from leadline.training.recording import ProfileUnavailableError
 
 
 class Block(nn.Module):

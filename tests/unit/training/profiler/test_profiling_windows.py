@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from leadline.instrumentation.recording import Finish, ProfileUnavailableError
+from leadline.instrumentation.step_context import StepContext
 from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.training.profiler.profile_windows import ProfileWindows
-from leadline.training.recording import Finish, ProfileUnavailableError
-from leadline.training.step_context import StepContext
 
 SECOND_NS = 1_000_000_000
 

@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from leadline.instrumentation.recording import ProfileUnavailableError, Recording
 from leadline.records.profile_window import ProfileWindow, Timer
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.training.profiler.python_recording import open_callstacks, open_functions
-from leadline.training.recording import ProfileUnavailableError, Recording
 
 
 def busy(seconds: float) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from leadline.errors import TrainingStopped
+from leadline.instrumentation.step_context import StepContext
 from leadline.records.request import Stop, Track
 from leadline.store import layout
 from leadline.store.control import read_acknowledgements, write_request
 from leadline.store.documents import write_document
 from leadline.training.recorder.control_requests import ControlRequests
-from leadline.training.step_context import StepContext
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from leadline.instrumentation.guard import Facts
 from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
-from leadline.training.guard import Facts
 from leadline.training.recorder import step_output
 from leadline.training.recorder.step_output import WriteQueue
 

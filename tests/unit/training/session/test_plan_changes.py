@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from leadline.instrumentation.step_context import StepContext
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.records.request import AddRules, ChangeCapture, RemoveRules
 from leadline.store.control import read_acknowledgements
 from leadline.training.recorder.control_requests import PlanChanges
-from leadline.training.step_context import StepContext
 
 ITEM = CaptureItem("gradients", statistics=("abs_mean",), schedule=Schedule(every=10), source="rule:small")
 

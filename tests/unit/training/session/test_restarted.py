@@ -11,7 +11,7 @@ import pytest
 from leadline.records.incarnations import Incarnation, Incarnations
 from leadline.store import layout
 from leadline.store.documents import write_document
-from leadline.store.presence import node_name
+from leadline.store.node_lock import node_name
 from leadline.training.session import restarted
 from leadline.training.session.restarted import await_incarnation
 

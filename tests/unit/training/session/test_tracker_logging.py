@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from leadline.frameworks.loggers.interceptor import ScriptTracker
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.step_context import StepContext
 from leadline.records.request import Acknowledgement, Answer, Stop, Track
 from leadline.store.control import acknowledge, read_acknowledgements, write_request
-from leadline.training.guard import Guard
 from leadline.training.session.tracker_logging import TrackerLogging
-from leadline.training.step_context import StepContext
 
 PATIENCE = 60.0
 

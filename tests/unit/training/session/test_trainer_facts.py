@@ -7,9 +7,9 @@ from types import ModuleType
 
 import pytest
 
+from leadline.instrumentation.timeline.step_clock import StepClock
 from leadline.records.documents import MAX_CHECKPOINTS, SavedCheckpoint
 from leadline.training.session.trainer import TrainerFacts
-from leadline.training.timeline.step_clock import StepClock
 
 
 def told(train_steps: int = 0) -> TrainerFacts:

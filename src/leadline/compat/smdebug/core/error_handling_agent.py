@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from leadline.compat.smdebug.core.logger import get_logger
-from leadline.training.guard import Guard
+from leadline.instrumentation.guard import Guard
 
 BASE_ERROR_MESSAGE: Final = "SMDebug error has occurred, disabling SMDebug for the rest of the training job."
 Function = Callable[..., Any]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.compat.smdebug import unwritten
+from leadline.compat.smdebug import pending_writes
 from leadline.compat.smdebug.core.access_layer.utils import has_training_ended
 from leadline.compat.smdebug.core.stored_out_dir import HookUpload, check_unused, lead_to, local_folder
 from leadline.compat.smdebug.exceptions import SMDebugRuntimeError
@@ -105,7 +105,7 @@ class HookRun:
             session = self._start()
         self.session: Session | None = session
         if session is not None:
-            unwritten.register(session.run, session.flush, self._uri)
+            pending_writes.register(session.run, session.flush, self._uri)
         _remember(self)
 
     def _start(self) -> Session | None:
@@ -138,7 +138,7 @@ class HookRun:
         session, self.session = self.session, None
         if session is None:
             return
-        unwritten.unregister(session.run)
+        pending_writes.unregister(session.run)
         if not self._is_own:
             session.flush()
             session.replace_items(self._items, self._replaced)

@@ -15,7 +15,7 @@ from leadline.compat.smdebug.exceptions import (
     StepUnavailable,
     TensorUnavailableForStep,
 )
-from leadline.compat.smdebug.saved_steps import REDUCTIONS
+from leadline.compat.smdebug.run_step_source import REDUCTIONS
 from leadline.compat.smdebug.step_source import StepSource
 from leadline.statistics import arrays
 

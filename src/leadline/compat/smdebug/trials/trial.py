@@ -13,10 +13,10 @@ from leadline.compat.smdebug.core.logger import get_logger
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.tensor import StepState, Tensor
 from leadline.compat.smdebug.exceptions import NoMoreData, StepUnavailable, TensorUnavailable
-from leadline.compat.smdebug.saved_steps import SavedSteps
+from leadline.compat.smdebug.pending_writes import flush
+from leadline.compat.smdebug.run_step_source import SavedSteps
 from leadline.compat.smdebug.step_source import StepSource
-from leadline.compat.smdebug.trial_steps import TrialSteps
-from leadline.compat.smdebug.unwritten import flush
+from leadline.compat.smdebug.trial_step_source import TrialSteps
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import ConfigurationError, RunNotFoundError
 from leadline.reader.run import open_run

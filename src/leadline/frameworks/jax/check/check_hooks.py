@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from leadline.frameworks.jax.step_calls import JittedCall
 from leadline.frameworks.pure_check.counted_checks import CountedChecks
 from leadline.frameworks.pure_check.pure_step import PureStep
-from leadline.training.check import StepChecks
-from leadline.training.timeline.step_timeline import StepTimeline
+from leadline.instrumentation.check import StepChecks
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 
 
 class JaxChecks(CountedChecks):
@@ -34,7 +34,7 @@ class JaxChecks(CountedChecks):
         self._timed(timeline, lambda: self._begin(call))
 
     def _begin(self, call: JittedCall) -> None:
-        if call.facts.is_update_apart or not self._counts():
+        if call.facts.is_separate_update or not self._counts():
             return
         why = call.facts.refusal
         if call.steps > 1:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from leadline.frameworks.pure_check.counted_checks import CountedChecks
 from leadline.frameworks.pure_check.pure_step import PureStep
 from leadline.frameworks.tensorflow.replay import Replays, StepCall
-from leadline.training.timeline.step_timeline import StepTimeline
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 
 
 class TensorFlowChecks(CountedChecks):

@@ -143,9 +143,9 @@ class Retracing:
             if any(id(source) in self._tensors for source in given):
                 if self.loss is not None:
                     raise NotRepeatableError("the step computes several gradients, which are not told apart")
-                self.loss = tf.add_n([tf.reduce_sum(tf.cast(each, tf.float32)) for each in tf.nest.flatten(target)])
+                self.loss = tf.add_n([tf.reduce_sum(tf.cast(loss, tf.float32)) for loss in tf.nest.flatten(target)])
                 pairs = zip(given, tf.nest.flatten(found), strict=True)
-                self.gradients = {id(source): each for source, each in pairs if id(source) in self._tensors}
+                self.gradients = {id(source): gradient for source, gradient in pairs if id(source) in self._tensors}
             return found
 
         return self._own(original, gradient)
@@ -160,7 +160,7 @@ class Retracing:
                 return inner.apply(grads, trainable_variables)
             grads = list(grads)
             variables = list(trainable_variables or optimizer._trainable_variables)
-            self.used = {id(variable): each for variable, each in zip(variables, grads, strict=True)}
+            self.used = {id(variable): gradient for variable, gradient in zip(variables, grads, strict=True)}
             return original(optimizer, grads, variables) if self._applies else None
 
         return self._own(original, apply)

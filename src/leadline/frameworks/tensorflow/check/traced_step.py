@@ -230,7 +230,9 @@ class TracedStep(PureStep):
                 projected = tf.reduce_sum(predictions[0] * random)
             found = tape.gradient(projected, chosen)
             at_of = [at for at, tensor in placeholders.items() if tensor.dtype.is_floating]
-            results["inputs"] = {str(at): each for at, each in zip(at_of, found, strict=True) if each is not None}
+            results["inputs"] = {
+                str(at): gradient for at, gradient in zip(at_of, found, strict=True) if gradient is not None
+            }
         return results
 
     def _run(
@@ -332,7 +334,11 @@ def _is_float(tensor: Any) -> bool:
 def _dense(found: Mapping[int, Any], variables: Sequence[Any]) -> dict[str, Any]:
     """Return the gradients that there are by the positions of the variables, as tensors of float32."""
     given = {at: found.get(id(variable)) for at, variable in enumerate(variables)}
-    return {str(at): tf.cast(tf.convert_to_tensor(each), tf.float32) for at, each in given.items() if each is not None}
+    return {
+        str(at): tf.cast(tf.convert_to_tensor(gradient), tf.float32)
+        for at, gradient in given.items()
+        if gradient is not None
+    }
 
 
 def _numpy(found: Mapping[str, Any], count: int) -> list[Array | None]:

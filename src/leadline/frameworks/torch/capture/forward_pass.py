@@ -9,8 +9,8 @@ import torch
 
 from leadline.frameworks.torch.capture.forward_capture import AccuracyCounts, CapturedTensors, tensors_in
 from leadline.frameworks.torch.timing.flops import FlopCount
+from leadline.instrumentation.guard import Facts
 from leadline.records.plan import CaptureItem
-from leadline.training.guard import Facts
 
 _MAX_REPEATS: Final = 4
 """Further calls of a module in one step after which what is called between its calls is no longer captured."""

@@ -62,20 +62,22 @@ def position_facts(term: LossTerm) -> dict[str, Any]:
         return {}
     ignored = term.ignored[0]
     pairs = [
-        (each, rows)
-        for each in _embedded_below(term.predictions[0])
-        if each.tokens.device == labels.device and (rows := _as_rows(labels, each.tokens)) is not None
+        (embedding, rows)
+        for embedding in _embedded_below(term.predictions[0])
+        if embedding.tokens.device == labels.device and (rows := _as_rows(labels, embedding.tokens)) is not None
     ]
     if not pairs:
         return {}
     found = {
-        fact: torch.stack([_share_ahead(rows, each.tokens, ahead, ignored) for each, rows in pairs]).max()
+        fact: torch.stack([_share_ahead(rows, embedding.tokens, ahead, ignored) for embedding, rows in pairs]).max()
         for ahead, fact in enumerate(LABELS_AT)
     }
-    if min(len(each.tokens) for each, _ in pairs) >= _MIN_SAMPLES:
-        found[DOUBLED_FIRST] = torch.stack([_doubled(each.tokens) for each, _ in pairs]).min()
+    if min(len(embedding.tokens) for embedding, _ in pairs) >= _MIN_SAMPLES:
+        found[DOUBLED_FIRST] = torch.stack([_doubled(embedding.tokens) for embedding, _ in pairs]).min()
     if term.likelihood._saved_reduction and getattr(term.likelihood, "_saved_weight", None) is None:
-        found[LABELS_OF_PADDING] = torch.stack([_share_of_padding(rows, each, ignored) for each, rows in pairs]).min()
+        found[LABELS_OF_PADDING] = torch.stack(
+            [_share_of_padding(rows, embedding, ignored) for embedding, rows in pairs]
+        ).min()
     numbers = {fact: number_of(share) for fact, share in found.items()}
     return {fact: number for fact, number in numbers.items() if number is not None}
 

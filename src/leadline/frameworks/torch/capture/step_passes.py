@@ -12,8 +12,8 @@ from leadline.frameworks.adapter import EvalCallbacks
 from leadline.frameworks.torch.capture.forward_capture import tensors_in
 from leadline.frameworks.torch.capture.forward_pass import ForwardPass, choose_pass
 from leadline.frameworks.torch.naming.model_names import ModelModules
+from leadline.instrumentation.guard import Facts
 from leadline.records.plan import CaptureItem
-from leadline.training.guard import Facts
 
 _MAX_CANDIDATES: Final = 4
 _MAX_FALSE_EVAL_STEPS: Final = 3
@@ -40,13 +40,21 @@ class StepPasses:
         is_eval_step: Whether an eval step is under way.
     """
 
-    def __init__(self, evaluation: EvalCallbacks, warn: Callable[[str], None], facts: Facts) -> None:
+    def __init__(
+        self,
+        evaluation: EvalCallbacks,
+        warn: Callable[[str], None],
+        facts: Facts,
+        returns_loss: Callable[[torch.nn.Module], bool],
+    ) -> None:
         """
         Args:
             evaluation: Is called about eval steps.
             warn: Called with a message about something that cannot be captured.
+            returns_loss: Returns whether a backward pass began at a number that a module returned.
         """
         self._evaluation, self._warn, self._facts = evaluation, warn, facts
+        self._returns_loss = returns_loss
         self._tensors = facts.of("tensors of some forward passes are", is_vital=True)
         self._accuracy, self._flops = facts.of("accuracies are"), facts.of("flops_per_step is")
         self.train, self._eval = ForwardPass(warn, facts), ForwardPass(warn, facts)
@@ -64,8 +72,6 @@ class StepPasses:
         self._is_shared = False
         """Whether the eval step may be the train step."""
         self._false_eval_steps = 0
-        self.returns_loss: Callable[[torch.nn.Module], bool] = lambda module: False
-        """Whether a backward pass began at a number that a module returned."""
 
     @property
     def has_items(self) -> bool:
@@ -240,7 +246,7 @@ class StepPasses:
                 return (self._eval,)
             self._is_shared = True
             return (self._eval, self.train)
-        if self.is_eval_step and not model.is_trained and self.returns_loss(outermost):
+        if self.is_eval_step and not model.is_trained and self._returns_loss(outermost):
             return (self._eval, self.train) if self._is_shared else (self._eval,)
         if self.has_resumed(outermost, model, is_grad=is_grad):
             self.end_eval_step()

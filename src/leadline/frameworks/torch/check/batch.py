@@ -96,10 +96,10 @@ class Batch:
         self.sequence_axis = None if self._shifted is None else self._shifted[2]
         self.size = self._size([values[key] for key in entering], [values[key] for key in values if key not in given])
         found = [self._input(key, given.get(key, "labels"), key in given) for key in values]
-        self.inputs = self._told_apart([item for item in found if self._is_input(item)], receivers)
+        self.inputs = self._disambiguated([item for item in found if self._is_input(item)], receivers)
         self.labels = [item for item in found if not self._is_input(item)]
 
-    def _told_apart(self, inputs: list[Input], receivers: Mapping[int, Any]) -> list[Input]:
+    def _disambiguated(self, inputs: list[Input], receivers: Mapping[int, Any]) -> list[Input]:
         """Return inputs with the model in the name of those that have the name of another model's input."""
         models = {(item.name, inner(receivers[item.key])) for item in inputs if item.key in receivers}
         counts = Counter(name for name, _ in models)
@@ -176,11 +176,6 @@ class Batch:
             for items in (self.inputs, self.labels)
         )
         return bool(inputs & labels)
-
-    @property
-    def last_model(self) -> torch.nn.Module | None:
-        """The model that predicts."""
-        return self.model_calls[-1].function if self.model_calls else None
 
     def exchanged(self, chosen: torch.Tensor, *, labels: bool = False) -> Values:
         """Return the inputs of models (and the labels) with the samples of these indices."""

@@ -16,8 +16,8 @@ from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.check.forked_check import Copied, ForkedCheck
 from leadline.frameworks.torch.check.step_tape import TapeMode, is_model, unseen
 from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide_from_dynamo
-from leadline.training.check import StepChecks
-from leadline.training.guard import Guard
+from leadline.instrumentation.check import StepChecks
+from leadline.instrumentation.guard import Guard
 
 KEPT: Final = 64
 """Elements of each gradient of the step before that are kept."""

@@ -20,10 +20,10 @@ from leadline.frameworks.check.memory import COPIES, lack_of_memory
 from leadline.frameworks.check.outcome import without_results
 from leadline.frameworks.torch.check.host_copy import HostCopy, needed_bytes
 from leadline.frameworks.torch.check.step_tape import StepTape
+from leadline.instrumentation.check import TimeLimit
+from leadline.instrumentation.forking import making_copy
+from leadline.instrumentation.guard import describe_error
 from leadline.records.check_result import CheckResult
-from leadline.training.check import TimeLimit
-from leadline.training.forking import making_copy
-from leadline.training.guard import describe_error
 
 _NICE: Final = 19
 _CHUNK: Final = 1 << 16
@@ -45,7 +45,7 @@ class Copied:
 
 
 class ForkedCheck:
-    """See ``leadline.training.check.CopyUnderTest``.
+    """See ``leadline.instrumentation.check.CopyUnderTest``.
 
     **A grandchild** - the process that waits for its children, as scripts may, never sees it.
 

@@ -15,7 +15,7 @@ from leadline.frameworks.check.outcome import NotRepeatableError, one_line
 from leadline.frameworks.check.samples import REDUCED_ROUNDING, ROUNDING
 from leadline.frameworks.torch.check.model_labels import inner, joined, model_labels
 from leadline.frameworks.torch.check.step_tape import PartState, RecordedCall, StepTape, replaced, tensors_in
-from leadline.training.check import TimeLimit
+from leadline.instrumentation.check import TimeLimit
 
 _SEED: Final = 20
 _TOLERANCE: Final = 1e-3

@@ -26,8 +26,8 @@ from leadline.frameworks.torch.hooks.inner_calls import InnerCalls
 from leadline.frameworks.torch.hooks.model_hooks import ModelHooks
 from leadline.frameworks.torch.hooks.tracing import HookGuard, is_transformed, python_call_ns
 from leadline.frameworks.torch.naming.model_names import ModuleNames, unwrap
+from leadline.instrumentation.guard import Guard
 from leadline.records.plan import CaptureItem
-from leadline.training.guard import Guard
 
 _CALLS_PER_MODULE: Final = 320
 """What the two hooks of a module cost outside the measured spans, in calls of a Python function."""
@@ -67,10 +67,9 @@ class ForwardHooks:
         """
         facts = callbacks.facts
         self._names, self._checks = facts.of("names of losses are"), facts.of("checks of the training loop are")
-        self.passes = StepPasses(callbacks.evaluation, warn, facts)
+        self.passes = StepPasses(callbacks.evaluation, warn, facts, lambda module: self.losses.returns_loss(module))
         self.recorded = ForwardLosses(callbacks, self.passes, checks.loss_without_gradients)
         self.losses = self.recorded.calls
-        self.passes.returns_loss = self.losses.returns_loss
         self._call_without_gradients = checks.call_without_gradients
         self._called_modules = checks.called
         self._module_names = module_names

@@ -16,7 +16,7 @@ from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import is_transformed
 from leadline.frameworks.torch.naming.model_names import ModelModules
 from leadline.frameworks.torch.timing.flops import FORMULAS
-from leadline.training.guard import Guard
+from leadline.instrumentation.guard import Guard
 
 _ACTIVATIONS: Final = (
     "celu",
@@ -198,12 +198,6 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
 
 
 hide_from_dynamo(FunctionMode.__torch_function__)
-
-
-def current_mode() -> FunctionMode | None:
-    """Return the mode of the current thread, if it is on top of the stack of modes."""
-    mode = _get_current_function_mode()
-    return mode if isinstance(mode, FunctionMode) else None
 
 
 class CallState(threading.local):

@@ -18,9 +18,9 @@ from leadline.frameworks.torch.capture.device_copy import number_of
 from leadline.frameworks.torch.capture.forward_row import untracked_in_full_precision
 from leadline.frameworks.torch.capture.loss_inputs import LossInputs
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
+from leadline.instrumentation.guard import Facts, Guard
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import LossKind
-from leadline.training.guard import Facts, Guard
 
 Original = Callable[..., Any]
 _OF_CLASSES: Final = "cross_entropy"
@@ -57,7 +57,10 @@ class KerasLosses:
         Args:
             on_trained: Called with models that Keras trains, once each.
         """
-        self._forward, self._inputs, self._guard, self._on_trained = forward, inputs, guard, on_trained
+        self._forward = forward
+        self._inputs = inputs
+        self._guard = guard
+        self._on_trained = on_trained
         self._trained: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._facts, self._accuracy = facts.of("facts about loss calls are"), facts.of("accuracies are")
         self._local = _Local()

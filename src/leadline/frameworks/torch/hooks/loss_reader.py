@@ -15,7 +15,7 @@ import torch
 from leadline.frameworks.call_site import CallSite
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, is_read_at_once, number_of, scale_of
 from leadline.frameworks.torch.naming.loss_calls import LossCalls
-from leadline.training.guard import Facts
+from leadline.instrumentation.guard import Facts
 
 ReadLoss: TypeAlias = tuple[object, "DeviceScalar | float", "str | None"]
 """Place in the script, value and name of a loss."""

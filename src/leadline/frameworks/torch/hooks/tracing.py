@@ -11,8 +11,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from leadline.training.guard import Guard
-from leadline.training.timeline.deferred_calls import OverheadSpans
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.timeline.deferred_calls import OverheadSpans
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,7 +44,7 @@ class HookGuard:
         self.call_ns = _CALLS_OUTSIDE * python_call_ns()
 
     def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
-        """See ``leadline.training.guard.Guard.run``, whose steps are repeated here to spare each hook a call."""
+        """See ``leadline.instrumentation.guard.Guard.run``, whose steps are repeated here to spare each hook a call."""
         guard, overhead = self._guard, self._overhead
         with guard.lock:
             begun_ns = overhead.begin(is_measured=guard.deferred is not None and bool(guard.deferred.calls))

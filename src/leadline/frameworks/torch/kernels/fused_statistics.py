@@ -1,6 +1,6 @@
 """Statistics of many tensors on a GPU by one kernel that reads each element from memory once.
 
-A captured step has hundreds of tensors. With a dozen of PyTorch's own kernels for each, launching them takes the host
+A captured step has hundreds of tensors. With a dozen of PyTorch's own kernels per tensor, launching them takes the host
 many times as long as the step. This kernel is compiled at its first use, by the compiler that PyTorch brings along
 (NVRTC, or its counterpart of ROCm).
 """

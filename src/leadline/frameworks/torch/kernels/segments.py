@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from leadline.frameworks.torch.kernels.stacks import StackBlock, StackPlan
+from leadline.frameworks.torch.kernels.stacks import StackPlan, TensorStack
 from leadline.statistics.definitions import find_statistic
 from leadline.statistics.primaries import PRIMARIES
 
@@ -69,7 +69,7 @@ def norms_of_change(
     return norms[0], norms[1]
 
 
-def _finite_squares(block: StackBlock, elements: Vector) -> dict[str, Vector] | None:
+def _finite_squares(block: TensorStack, elements: Vector) -> dict[str, Vector] | None:
     """Return the sums of squares of finite elements, in half the time of ``_Kernels``; None if one is not finite."""
     alike = [elements[stack.start : stack.end].reshape(stack.count, -1) for stack in block.stacks]
     squares = np.concatenate([np.einsum("ij,ij->i", values, values) for values in alike])
@@ -81,7 +81,7 @@ def _finite_squares(block: StackBlock, elements: Vector) -> dict[str, Vector] | 
 class _Kernels:
     """Runs kernels on the elements of one block; their results have one number per segment."""
 
-    def __init__(self, block: StackBlock, elements: Vector, scratch: Vector) -> None:
+    def __init__(self, block: TensorStack, elements: Vector, scratch: Vector) -> None:
         """
         Args:
             scratch: Memory that the kernels may overwrite, at least as large as the elements.

@@ -50,7 +50,7 @@ class Stack:
         return self.gather(tensors).clone() if self.count == 1 else self.gather(tensors)
 
 
-class StackBlock:
+class TensorStack:
     """Stacks whose elements are reduced together, each tensor in a segment."""
 
     def __init__(self, stacks: Sequence[Stack], lengths: Sequence[int]) -> None:
@@ -92,7 +92,7 @@ class StackPlan:
                 self.others.append(index)
             elif size:
                 alike.setdefault((shape, dtype), []).append(index)
-        self.blocks: list[StackBlock] = []
+        self.blocks: list[TensorStack] = []
         owners: list[int] = []
         stacks: list[Stack] = []
         lengths: list[int] = []
@@ -101,7 +101,7 @@ class StackPlan:
             size, at = shape.numel(), 0
             while at < len(indices):
                 if free < size:
-                    self.blocks.append(StackBlock(stacks, lengths))
+                    self.blocks.append(TensorStack(stacks, lengths))
                     stacks, lengths, free = [], [], _BLOCK_ELEMENTS
                 taken = indices[at : at + free // size]
                 stacks.append(Stack(taken, shape, _BLOCK_ELEMENTS - free))
@@ -110,7 +110,7 @@ class StackPlan:
                 at += len(taken)
                 free -= size * len(taken)
         if stacks:
-            self.blocks.append(StackBlock(stacks, lengths))
+            self.blocks.append(TensorStack(stacks, lengths))
         self.owners = np.array(owners, dtype=np.intp)
         """The stacked tensors, in the order of their segments."""
 

@@ -52,15 +52,20 @@ def name_parameters_with_class(model: torch.nn.Module) -> None:
 class ParameterNames:
     """Names parameters; a second live model with the same parameter names gets its class as prefix."""
 
-    def __init__(self, registry: ModuleRegistry) -> None:
+    def __init__(
+        self, registry: ModuleRegistry, on_trained: Callable[[Iterable[torch.nn.Module]], None] = lambda roots: None
+    ) -> None:
+        """
+        Args:
+            on_trained: Called with the models that an optimizer updates, as soon as they are named.
+        """
         self._registry = registry
+        self._on_trained = on_trained
         self._roots: list[tuple[weakref.ref[torch.nn.Module], str]] = []
         self._frozen_owners: weakref.WeakKeyDictionary[torch.nn.Module, weakref.ref[torch.optim.Optimizer]] = (
             weakref.WeakKeyDictionary()
         )
         """The optimizer with which each model's frozen parameters are named."""
-        self.on_trained: Callable[[Iterable[torch.nn.Module]], None] = lambda roots: None
-        """Called with the models that an optimizer updates, as soon as they are named."""
 
     def name(self, optimizer: torch.optim.Optimizer) -> tuple[str, list[NamedParameter]]:
         """Return the classes of the models that an optimizer updates, and its parameters with names.
@@ -71,7 +76,7 @@ class ParameterNames:
         updated = parameters_of(optimizer)
         roots, outermost = self._find_models(updated)
         self._assign_prefixes(roots, outermost)
-        self.on_trained(roots)
+        self._on_trained(roots)
         named: dict[int, NamedParameter] = {}
         wanted = {id(parameter) for parameter in updated}
         for root in roots:

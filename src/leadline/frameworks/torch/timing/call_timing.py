@@ -19,9 +19,9 @@ from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import HookGuard
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 from leadline.records.phases import CHECKPOINT
-from leadline.training.guard import Guard
-from leadline.training.timeline.step_timeline import StepTimeline
 
 
 class _Depth(threading.local):
@@ -42,6 +42,27 @@ class TimingHooks:
     def uninstall(self) -> None:
         """Restore the functions."""
         self._patches.restore()
+
+    def _timed(self, original: Callable[..., Any], report: Callable[..., None], *leading: object) -> Callable[..., Any]:
+        """Return a function that reports the outermost of nested calls.
+
+        Args:
+            report: Called with ``leading``, the time at which the call began, its positional and its keyword arguments.
+        """
+        run, depth, clock = self._guard.run, self._depth, self._timeline.clock
+
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling() or depth.calls:
+                return original(*args, **kwargs)
+            depth.calls += 1
+            start_ns = clock()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                depth.calls -= 1
+                run(report, *leading, start_ns, args, kwargs)
+
+        return timed
 
 
 # --- the wait for data ---------------------------------------------------------------------------------------
@@ -141,20 +162,10 @@ class CheckpointHooks(TimingHooks):
                 self._patches.replace(package, function, self._make_save, is_optional=True)
 
     def _make_save(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        timeline, run, depth, clock = self._timeline, self._guard.run, self._depth, self._timeline.clock
+        return hide_from_dynamo(self._timed(original, self._record))
 
-        def save(*args: Any, **kwargs: Any) -> Any:
-            if depth.calls:
-                return original(*args, **kwargs)
-            depth.calls += 1
-            start_ns = clock()
-            try:
-                return original(*args, **kwargs)
-            finally:
-                depth.calls -= 1
-                run(timeline.call, CHECKPOINT, start_ns)
-
-        return hide_from_dynamo(save)
+    def _record(self, start_ns: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        self._timeline.call(CHECKPOINT, start_ns)
 
 
 # --- collectives ---------------------------------------------------------------------------------------------
@@ -200,21 +211,7 @@ class CollectiveHooks(TimingHooks):
                 self._patches.replace(owner, name, self._make_collective, is_optional=True)
 
     def _make_collective(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        record, run, depth, op = self._record, self._guard.run, self._depth, original.__name__
-        clock = self._timeline.clock
-
-        def collective(*args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling() or depth.calls:
-                return original(*args, **kwargs)
-            depth.calls += 1
-            start_ns = clock()
-            try:
-                return original(*args, **kwargs)
-            finally:
-                depth.calls -= 1
-                run(record, op, start_ns, args, kwargs)
-
-        return collective
+        return self._timed(original, self._record, original.__name__)
 
     def _record(self, op: str, start_ns: int, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         self._timeline.collective(start_ns, op, _group(args, kwargs), input_bytes(op, args, kwargs))

@@ -14,12 +14,12 @@ from torch.utils.data._utils import fetch as torch_fetch
 
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.recording import Finish, ProfileUnavailableError
 from leadline.store import layout
 from leadline.store.codec import LOADING, BatchEncoder
 from leadline.store.documents import make_subfolder
 from leadline.store.segments import Segment
-from leadline.training.guard import Guard
-from leadline.training.recording import Finish, ProfileUnavailableError
 
 _MAX_DEPTH: Final = 4
 UNKNOWN: Final = -1
@@ -92,7 +92,7 @@ def _record_fetch(folder: str, start_ns: int, data: Any, index: Any) -> None:
 
 
 class LoadingRecording:
-    """See ``leadline.training.recording.Recording``; also records waits for batches and iterator creation."""
+    """See ``leadline.instrumentation.recording.Recording``; also records waits for batches and iterator creation."""
 
     def __init__(self, profiles: str, guard: Guard) -> None:
         self.notes: list[str] = []

@@ -13,7 +13,7 @@ from torch.nn.modules import module as torch_module
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import HookGuard
-from leadline.training.timeline.step_timeline import StepTimeline
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 
 _KEY: Final = "leadline model call"
 

@@ -16,10 +16,10 @@ from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide_from_dynam
 from leadline.frameworks.torch.hooks.tracing import is_transformed
 from leadline.frameworks.torch.naming.model_names import ModuleNames
 from leadline.frameworks.trace_step_times import TraceStepTimes
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.recording import Finish, ProfileUnavailableError
 from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
-from leadline.training.guard import Guard
-from leadline.training.recording import Finish, ProfileUnavailableError
 
 _LOG_LEVEL: Final = "KINETO_LOG_LEVEL"
 _SILENT: Final = "99"
@@ -27,7 +27,7 @@ _COMPILED: Final = "operators of compiled code have no module"
 
 
 class OperatorRecording:
-    """See ``leadline.training.recording.Recording``.
+    """See ``leadline.instrumentation.recording.Recording``.
 
     Global forward hooks, installed only during the window, mark where each module's forward pass begins and ends; a
     backward operator belongs to the module of the forward operator with its sequence number. If ``torch.compile`` was

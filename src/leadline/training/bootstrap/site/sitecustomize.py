@@ -110,13 +110,14 @@ class _SmdebugImport:
         sys.meta_path.remove(self)
         try:
             _import_own_package()
-            from leadline.compat.smdebug.install import install
+            from leadline.instrumentation.package_alias import alias_package
+
+            alias_package("smdebug", "leadline.compat.smdebug", replace=True)
         except ImportError:
             return None  # another environment: the agent reports what to install
         except Exception as error:  # noqa: BLE001 - as in ``_attach``
             _report_disabled(error)
             return None
-        install(replace=True)
         return sys.meta_path[0].find_spec(name, path, target)
 
 
@@ -128,7 +129,7 @@ def _record_exception(pid):
         return
     try:
         _import_own_package()
-        from leadline.training.uncaught import record_uncaught
+        from leadline.instrumentation.uncaught import record_uncaught
 
         record_uncaught(os.environ.get("LEADLINE_RUN", ""))
     except Exception:  # noqa: S110, BLE001 - the exception is on the standard error, whatever becomes of this

@@ -183,11 +183,17 @@ class StepClock:
 
 
 class StepListener(Protocol):
-    """Is called at the boundaries of steps and phases unless it is idle."""
+    """Is called at the boundaries of the training, and unless it is idle, of steps and phases."""
 
     @property
     def is_idle(self) -> bool:
         """Whether no call is needed now."""
+
+    def begin_training(self) -> None:
+        """Begin the first step: with its first batch, forward or backward pass."""
+
+    def exhaust_loader(self) -> None:
+        """A loader has no batch left, after the first step: the training may end now."""
 
     def begin_step(self, step: int, ended: str = "train") -> None:
         """Begin a step.
@@ -205,6 +211,10 @@ class NullListener:
     """A listener that is always idle."""
 
     is_idle = True
+
+    def begin_training(self) -> None: ...
+
+    def exhaust_loader(self) -> None: ...
 
     def begin_step(self, step: int, ended: str = "train") -> None: ...
 

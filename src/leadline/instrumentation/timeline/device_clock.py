@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final, Protocol
 
+from leadline.instrumentation.timeline.phase_sink import PhaseSink
 from leadline.records.phases import BACKWARD, FORWARD, HEAD, HOST, ON_DEVICE, PHASE_FIELDS, ROW, STEP_PHASES
-from leadline.training.timeline.phase_sink import PhaseSink
 
 _DURATION: Final = HEAD.index("duration_ns")
 _NESTING: Final = HEAD.index("nesting")

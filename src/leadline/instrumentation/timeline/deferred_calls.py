@@ -7,9 +7,9 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any, Final, Protocol
 
+from leadline.instrumentation.timeline.step_clock import StepClock
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
 from leadline.records.clocks import wall_offset_ns
-from leadline.training.timeline.step_clock import StepClock
-from leadline.training.timeline.step_timeline import StepTimeline
 
 
 class OverheadSpans(Protocol):

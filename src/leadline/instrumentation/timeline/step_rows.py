@@ -5,14 +5,14 @@ from __future__ import annotations
 from threading import get_ident, get_native_id
 from typing import Final
 
+from leadline.instrumentation.timeline.device_clock import Marks, PendingSteps
+from leadline.instrumentation.timeline.phase_sink import HoldingSink, PhaseSink, initialization_spans, timed_event
+from leadline.instrumentation.timeline.sampling import TimelineSampler
+from leadline.instrumentation.timeline.step_sums import CallTotals, PhaseSums, flat
+from leadline.instrumentation.timeline.thread_clock import UNKNOWN, ThreadClock
 from leadline.records import phases
 from leadline.records.json_object import JsonObject
 from leadline.records.names import MODES
-from leadline.training.timeline.device_clock import Marks, PendingSteps
-from leadline.training.timeline.phase_sink import HoldingSink, PhaseSink, initialization_spans, timed_event
-from leadline.training.timeline.sampling import TimelineSampler
-from leadline.training.timeline.step_sums import CallTotals, PhaseSums, flat
-from leadline.training.timeline.thread_clock import UNKNOWN, ThreadClock
 
 _INDEX: Final = {mode: index for index, mode in enumerate(MODES)}
 

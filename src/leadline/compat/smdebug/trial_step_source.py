@@ -14,6 +14,7 @@ import numpy.typing as npt
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.errors import DamagedRunError
 from leadline.formats.smdebug_json import CollectionEntry
+from leadline.store.folder_watch import names_in
 from leadline.trials.folder import (
     COLLECTIONS,
     DAMAGE,
@@ -22,7 +23,6 @@ from leadline.trials.folder import (
     Collections,
     IndexFile,
     index_paths,
-    names_in,
     parse_index,
     read_collections,
     read_json,

@@ -9,10 +9,10 @@ from threading import Thread, get_ident
 
 import pytest
 
+from leadline.instrumentation.timeline.step_timeline import StepTimeline
+from leadline.instrumentation.timeline.thread_clock import ThreadClock
 from leadline.records.event import Event
 from leadline.records.phases import HAS_READY, HEAD, PHASE_FIELDS, ROW, STEP_PHASES
-from leadline.training.timeline.step_timeline import StepTimeline
-from leadline.training.timeline.thread_clock import ThreadClock
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.training.timeline.thread_clock import UNKNOWN, SampledSteps, ThreadClock
+from leadline.instrumentation.timeline.thread_clock import UNKNOWN, SampledSteps, ThreadClock
 
 STATISTICS = Path("/proc/thread-self/schedstat")
 

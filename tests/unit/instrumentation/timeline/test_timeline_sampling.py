@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.training.timeline.sampling import STEPS_PER_SECOND, TimelineSampler
+from leadline.instrumentation.timeline.sampling import STEPS_PER_SECOND, TimelineSampler
 
 SECOND = 1_000_000_000
 

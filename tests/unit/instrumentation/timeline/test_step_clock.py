@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leadline.training.timeline.step_clock import SILENT_STEPS, StepClock
+from leadline.instrumentation.timeline.step_clock import SILENT_STEPS, StepClock
 
 
 class Optimizer: ...

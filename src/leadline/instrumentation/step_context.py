@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from leadline.instrumentation.guard import Facts
+from leadline.instrumentation.resumption import Resumption
+from leadline.instrumentation.timeline.step_clock import StepClock
 from leadline.records.documents import MAX_TRAININGS
 from leadline.records.event import TRAINING, Event
 from leadline.records.json_object import JsonObject
-from leadline.training.guard import Facts
-from leadline.training.resumption import Resumption
-from leadline.training.timeline.step_clock import StepClock
 
 if TYPE_CHECKING:
     from leadline.store.writer import Writer
@@ -23,6 +23,8 @@ class StepContext:
     Args:
         run: The run directory.
         name_worker: Returns the worker's name as far as it is known.
+        continues: Returns whether an optimizer goes on with the training of the one before it.
+        takes_over: Returns whether the latest step of an optimizer shows that the owner has ended its own.
 
     Attributes:
         clock: Counts the steps.
@@ -30,34 +32,37 @@ class StepContext:
         notes: Lines about what is not captured, each once.
         facts: What is found from the values of the training; each fails alone.
         trainings: The first train step of each training that this process has begun, of the first ten thousand.
-        continues: Returns whether an optimizer goes on with the training of the one before it.
-        takes_over: Returns whether the latest step of an optimizer shows that the owner has ended its own.
         writer: The worker's writer; None until the first step.
     """
 
     __slots__ = (
         "_begun",
+        "_continues",
         "_name_worker",
         "_worker",
         "clock",
-        "continues",
         "facts",
         "notes",
         "resumption",
         "run",
-        "takes_over",
         "trainings",
         "writer",
     )
 
-    def __init__(self, run: str, name_worker: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        run: str,
+        name_worker: Callable[[], str],
+        *,
+        continues: Callable[[object], bool] = lambda optimizer: False,
+        takes_over: Callable[[object], bool] = lambda optimizer: False,
+    ) -> None:
         self.run = run
         self.resumption = Resumption(run)
-        self.clock = StepClock(self._on_owner_change, self._on_training, lambda optimizer: self.takes_over(optimizer))
+        self.clock = StepClock(self._on_owner_change, self._on_training, takes_over)
         self.trainings: list[int] = []
         self._begun = 0
-        self.continues: Callable[[object], bool] = lambda optimizer: False
-        self.takes_over: Callable[[object], bool] = lambda optimizer: False
+        self._continues = continues
         self.notes: list[str] = []
         self.writer: Writer | None = None
         self._name_worker = name_worker
@@ -126,7 +131,7 @@ class StepContext:
         self.record_event("clock_owner", {"optimizer": type(owner).__name__})
 
     def _on_training(self, owner: object) -> None:
-        if not self.continues(owner):
+        if not self._continues(owner):
             self.begin_training(owner)
 
     def begin_training(self, owner: object) -> None:

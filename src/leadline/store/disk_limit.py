@@ -85,7 +85,7 @@ def _removable(files: Iterable[RunFile]) -> list[RunFile]:
 
 
 @dataclass(frozen=True, slots=True)
-class DiskBound(Document):
+class DiskLimit(Document):
     """``disk.json``: the bound of a run directory, and what was removed because of it."""
 
     max_bytes: int | None = None
@@ -100,17 +100,17 @@ class DiskBound(Document):
         removed = f"{counted(self.removed_files, 'file')} of raw tensors ({size(self.removed_bytes)}) removed"
         return f"{removed} to stay within {size(self.max_bytes)}" if self.max_bytes is not None else removed
 
-    def with_removed(self, removed: Removed) -> DiskBound:
+    def with_removed(self, removed: Removed) -> DiskLimit:
         """Return the bound after more was removed."""
-        return DiskBound(self.max_bytes, self.removed_files + removed.files, self.removed_bytes + removed.nbytes)
+        return DiskLimit(self.max_bytes, self.removed_files + removed.files, self.removed_bytes + removed.nbytes)
 
 
-def read_disk_bound(run: str) -> DiskBound:
+def read_disk_limit(run: str) -> DiskLimit:
     """Read the bound of a run directory; the default: it has none."""
-    return DiskBound.from_dict(read_document(os.path.join(run, layout.DISK)))
+    return DiskLimit.from_dict(read_document(os.path.join(run, layout.DISK)))
 
 
-def write_disk_bound(run: str, bound: DiskBound) -> None:
+def write_disk_limit(run: str, bound: DiskLimit) -> None:
     """Replace the bound of a run directory.
 
     Raises:
@@ -127,7 +127,7 @@ def remove_excess(run: str, max_bytes: int) -> Removed:
     """
     removed = trim(run, run_files(run), max_bytes, lambda name: True)
     if removed.files:
-        write_disk_bound(run, read_disk_bound(run).with_removed(removed))
+        write_disk_limit(run, read_disk_limit(run).with_removed(removed))
     return removed
 
 

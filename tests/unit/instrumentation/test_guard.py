@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from leadline.errors import TrainingStopped
-from leadline.training.guard import Facts, Guard
+from leadline.instrumentation.guard import Facts, Guard
 
 
 def test_a_failure_is_reported_once_and_later_calls_do_nothing() -> None:

@@ -11,14 +11,14 @@ from typing import Any
 
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.trace_step_times import TraceStepTimes
+from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.recording import Finish, ProfileUnavailableError
 from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
-from leadline.training.guard import Guard
-from leadline.training.recording import Finish, ProfileUnavailableError
 
 
 class ProfilerRecording:
-    """See ``leadline.training.recording.Recording``; each framework starts and stops its own profiler.
+    """See ``leadline.instrumentation.recording.Recording``; each framework starts and stops its own profiler.
 
     A process has one session of the profiler: if the script begins its own during the window, the recording ends there.
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import leadline
-from leadline.training.own_frames import hide_own_frames, show_own_frames, without_own_frames
+from leadline.instrumentation.own_frames import hide_own_frames, show_own_frames, without_own_frames
 
 
 def functions_in(*path: str) -> dict[str, Callable[..., Any]]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.frameworks.adapter import StepCallbacks
-from leadline.frameworks.array_capture import Block, CapturedArrays
+from leadline.frameworks.array_capture import CapturedArrays, ColumnSet
 from leadline.frameworks.kit.gradient_norms import NORM, norm_info, wants_norm
 from leadline.frameworks.kit.named_tensor import GRADIENTS, ON_UPDATE, NamedTensor
 from leadline.records.plan import CaptureItem
@@ -103,7 +103,7 @@ def _needs_only_a_copy(item: CaptureItem) -> bool:
     return DEVICE_STATISTICS.isdisjoint(item.statistics) and (item.raw or any(map(_is_of_host, item.statistics)))
 
 
-class Values(NamedTuple):
+class CapturedTensor(NamedTuple):
     """What was captured of one tensor."""
 
     info: TensorInfo
@@ -123,13 +123,13 @@ def derive(statistics: Sequence[str], primaries: Sequence[str], numbers: Floats)
     return np.stack(derive_statistics(statistics, known), axis=1).ravel()
 
 
-class Blocks:
+class ColumnSets:
     """The columns of captured tensors; equal ones are one object, so that their rows share a layout."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[TensorInfo, tuple[str, ...]], Block] = {}
+        self._known: dict[tuple[TensorInfo, tuple[str, ...]], ColumnSet] = {}
 
-    def keep(self, captured: CapturedArrays, items: Sequence[CaptureItem], values: Sequence[Values]) -> None:
+    def keep(self, captured: CapturedArrays, items: Sequence[CaptureItem], values: Sequence[CapturedTensor]) -> None:
         """Pass on to ``captured`` what ``items`` request of some values."""
         for value in values:
             info = value.info
@@ -147,10 +147,10 @@ class Blocks:
         if request.needs_copy:
             _keep_copy(captured, info, request, array.copy())
 
-    def _block(self, info: TensorInfo, statistics: tuple[str, ...]) -> Block:
+    def _block(self, info: TensorInfo, statistics: tuple[str, ...]) -> ColumnSet:
         key = (info, statistics)
         if key not in self._known:
-            self._known[key] = Block((info,), tuple((0, statistic) for statistic in statistics))
+            self._known[key] = ColumnSet((info,), tuple((0, statistic) for statistic in statistics))
         return self._known[key]
 
     def keep_numbers(
@@ -182,12 +182,12 @@ def _keep_copy(captured: CapturedArrays, info: TensorInfo, request: TensorReques
         captured.keep_raw(info.name, copy)
 
 
-def numbers_of(values: Sequence[Values], collection: str) -> dict[str, float]:
+def numbers_of(values: Sequence[CapturedTensor], collection: str) -> dict[str, float]:
     """Return the numbers of a collection that were added as such."""
     return {value.info.name: float(value.numbers[0, 1]) for value in values if collection in value.info.collections}
 
 
-def norm_of(values: Sequence[Values]) -> float | None:
+def norm_of(values: Sequence[CapturedTensor]) -> float | None:
     """Return the norm of all gradients among some values; None if there are none."""
     with np.errstate(all="ignore"):
         squares = [
@@ -210,7 +210,7 @@ def record_compilation(callbacks: StepCallbacks, took_ns: int, cpu_ns: int) -> N
     callbacks.timeline.add_own(took_ns)
 
 
-def gradient_norms(values: Sequence[Values], before: float | None) -> dict[str, float]:
+def gradient_norms(values: Sequence[CapturedTensor], before: float | None) -> dict[str, float]:
     """Return the norm of all gradients among some values, and what clipping has done to it.
 
     Args:

@@ -27,10 +27,10 @@ from leadline.frameworks.capabilities import (
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.pending import PendingNumbers
 from leadline.frameworks.training_description import TrainingDescription
+from leadline.instrumentation.check import StepChecks
+from leadline.instrumentation.guard import Guard
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_family
-from leadline.training.check import StepChecks
-from leadline.training.guard import Guard
 
 FRAMEWORKS: Final = {
     "torch": "leadline.frameworks.torch.adapter:TorchAdapter",
@@ -55,7 +55,7 @@ TITLES: Final = {
 """How the frameworks write their names."""
 
 
-class Frameworks:
+class LoadedAdapters:
     """The adapters of all frameworks that the process has imported, and of our own hook.
 
     **Imports no framework** - an adapter is added when its framework has been imported, before or after ``install``.
@@ -313,10 +313,10 @@ class Frameworks:
         for adapter in self._evaluating:
             adapter.end_evaluation()
 
-    def name_mode(self, *, is_evaluation: bool) -> None:
+    def set_mode(self, *, is_evaluation: bool) -> None:
         """Follow the mode that the script has set: evaluation, or no longer."""
         for adapter in self._evaluating:
-            adapter.name_mode(is_evaluation=is_evaluation)
+            adapter.set_mode(is_evaluation=is_evaluation)
 
     def is_distributed(self) -> bool:
         """Return whether this process is one rank of several."""

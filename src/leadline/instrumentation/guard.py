@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from leadline.training.timeline.deferred_calls import DeferredCalls
+    from leadline.instrumentation.timeline.deferred_calls import DeferredCalls
 
-_PACKAGE: Final = __file__.removesuffix("training/guard.py")
+_PACKAGE: Final = __file__.removesuffix("instrumentation/guard.py")
 _MAX_CHARACTERS: Final = 300
 """Of the message of a failure."""
 P = ParamSpec("P")

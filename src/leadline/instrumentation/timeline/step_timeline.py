@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable
 from threading import get_ident
 
+from leadline.instrumentation.timeline import step_sums
+from leadline.instrumentation.timeline.device_clock import DeviceClock, Marks
+from leadline.instrumentation.timeline.phase_sink import OwnTime, PhaseSink
+from leadline.instrumentation.timeline.step_clock import NullListener, StepListener
+from leadline.instrumentation.timeline.step_progress import StepProgress
+from leadline.instrumentation.timeline.step_rows import StepRows
+from leadline.instrumentation.timeline.step_sums import CallKey, PhaseSums
+from leadline.instrumentation.timeline.thread_clock import UNKNOWN, SampledSteps, ThreadClock
 from leadline.records import phases
 from leadline.records.json_object import JsonObject
-from leadline.training.timeline import step_sums
-from leadline.training.timeline.device_clock import DeviceClock, Marks
-from leadline.training.timeline.phase_sink import OwnTime, PhaseSink
-from leadline.training.timeline.step_progress import StepProgress
-from leadline.training.timeline.step_rows import StepRows
-from leadline.training.timeline.step_sums import CallKey, PhaseSums
-from leadline.training.timeline.thread_clock import UNKNOWN, SampledSteps, ThreadClock
 
 
 class StepTimeline:
@@ -38,6 +39,7 @@ class StepTimeline:
         imported_ns: int | None = None,
         clock: Callable[[], int] = time.perf_counter_ns,
         thread_clock: ThreadClock | None = None,
+        listener: StepListener | None = None,
     ) -> None:
         """
         Args:
@@ -47,10 +49,7 @@ class StepTimeline:
         self.facts: JsonObject = {}
         """Facts about the training: ``batch_size``, ``dataloader_workers``, ``device`` …"""
         self.clock, self._thread_clock = clock, thread_clock or ThreadClock()
-        self.on_begin: Callable[[], None] = lambda: None
-        """Called when the first step begins: with its first batch, forward or backward pass."""
-        self.on_exhausted: Callable[[], None] = lambda: None
-        """Called when a loader has no batch left, after the first step."""
+        self._listener: StepListener = listener or NullListener()
         self.progress = StepProgress()
         self.own, self.is_in_past, self.is_loading = own, False, False
         """The overhead; whether deferred calls are made, by any thread; whether this one waits for data."""
@@ -132,7 +131,7 @@ class StepTimeline:
         if self._eval is None:
             self.progress.exhaust(has_computed=self._sums.backwards > 0)
             if self._has_stepped:
-                self.on_exhausted()
+                self._listener.exhaust_loader()
 
     def add_own(self, spent_ns: int) -> None:
         """Add time in the current step, between its phases, that is overhead although it is not measured as such."""
@@ -391,7 +390,7 @@ class StepTimeline:
     def _begin(self, now_ns: int) -> None:
         if not self._start_ns:
             self._start_ns = now_ns
-            self.on_begin()
+            self._listener.begin_training()
             self._set_edge(now_ns, self.own.until(now_ns))
 
     def _set_edge(self, now_ns: int, own_ns: int) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from leadline.training.uncaught import uncaught_exception
+from leadline.instrumentation.uncaught import uncaught_exception
 
 
 class Unprintable(Exception):

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, Protocol, cast
 
+from leadline.instrumentation.guard import Fact
+from leadline.instrumentation.step_context import StepContext
 from leadline.records.check_result import PROBES, CheckOrder, CheckResult
 from leadline.records.json_object import JsonObject
 from leadline.records.manifest import Manifest
@@ -15,8 +17,6 @@ from leadline.records.request import Stop
 from leadline.store import layout
 from leadline.store.control import new_request_id, read_requests, write_request
 from leadline.store.documents import make_subfolder, read_document, write_document
-from leadline.training.guard import Fact
-from leadline.training.step_context import StepContext
 
 CHECKED_STEPS: Final = (2, 501)
 """The train steps that are checked beside a training, counted from 0: none at which the presets capture tensors."""

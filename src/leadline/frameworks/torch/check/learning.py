@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
@@ -30,6 +31,7 @@ from leadline.frameworks.check.outcome import Tested, failed, not_applicable
 from leadline.frameworks.torch.check.batch import Batch
 from leadline.frameworks.torch.check.loss_calls import constant_loss, loss_calls
 from leadline.frameworks.torch.check.outcome import CheckedStep
+from leadline.frameworks.torch.check.ranges import out_of_reach
 from leadline.frameworks.torch.check.step_copy import StepCopy
 
 _CLIPPED: Final = 0.98
@@ -38,14 +40,16 @@ _CLIPPED: Final = 0.98
 def unlearnable_batch(subject: CheckedStep) -> Tested:
     """Train the copy on its one batch, with its own optimizer and with Adam at three rates."""
     step = subject.step
-    started = time.process_time()
-    first = step.recorded_loss
-    gradients = step.gradients()
-    seconds = max(time.process_time() - started, 1e-4)
+    first, gradients = step.recorded_loss, step.own_gradients
     if not gradients:
         return failed(UNUSED_LOSS, "look for detach(), no_grad() and frozen parameters")
     if not math.isfinite(first):
         return not_applicable("the loss is not finite")
+    if (beyond := out_of_reach(step)) is not None:
+        return beyond
+    started = time.process_time()
+    step.gradients()
+    seconds = max(time.process_time() - started, 1e-4)
     steps = steps_within(step.seconds_left, seconds)
     if steps < LEAST_STEPS:
         return too_slow(seconds)
@@ -132,7 +136,7 @@ def _learned(subject: CheckedStep, optimizer: Any, steps: int, max_norm: float =
     return losses
 
 
-def _own_curve(subject: CheckedStep, steps: int, gradients: list[torch.Tensor | None]) -> list[float]:
+def _own_curve(subject: CheckedStep, steps: int, gradients: Sequence[torch.Tensor | None]) -> list[float]:
     """Return the losses of steps with the script's own optimizer, which is as before afterwards.
 
     Args:
@@ -157,13 +161,13 @@ def _own_curve(subject: CheckedStep, steps: int, gradients: list[torch.Tensor | 
             group["lr"] = rate
 
 
-def _clipped_to(step: StepCopy, gradients: list[torch.Tensor | None]) -> float:
+def _clipped_to(step: StepCopy, gradients: Sequence[torch.Tensor | None]) -> float:
     """Return the norm to which the script has clipped the gradients of the step; infinite: it has not."""
     given = _norm([parameter.grad for parameter in step.parameters])
     return given if 0 < given < _CLIPPED * _norm(gradients) else math.inf
 
 
-def _norm(gradients: list[torch.Tensor | None]) -> float:
+def _norm(gradients: Sequence[torch.Tensor | None]) -> float:
     return math.sqrt(sum(float((g.detach().double() ** 2).sum()) for g in gradients if g is not None))
 
 

@@ -128,6 +128,29 @@ def test_trainings_of_every_style_are_tested_with_equal_weights(tmp_path: Path, 
     assert [line for line in without.lines if line not in report["err"]] == []
 
 
+KINDS = ("frozen", "closure", "accumulation", "scaled_bfloat16", "loading", "tied", "checkpointed", "nested")
+"""Of the kinds of ``test_kinds``, those that differ most in how a step is recorded for its copy."""
+
+
+def test_trainings_have_equal_weights_beside_their_copies(tmp_path: Path) -> None:
+    """All kinds are in ``test_kinds``, which is slow."""
+    diaries = []
+    for place, options in (("bare", None), ("copied", ("--no-default-rules", "--rule", "model_inputs"))):
+        folder = tmp_path / place
+        folder.mkdir()
+        words = (script("kinds.py"), ".", *KINDS)
+        ended = (
+            bare("kinds.py", ".", *KINDS, folder=folder) if options is None else watched(options, *words, folder=folder)
+        )
+        assert ended.status == 0, ended.err
+        diaries.append({kind: json.loads((folder / f"{kind}.json").read_text()) for kind in KINDS})
+    without, found = diaries
+    for kind in KINDS:
+        for what in ("digest", "facts", "losses", "settings"):
+            assert found[kind][what] == without[kind][what], kind
+    assert len(read_checks(ended.run.path)) == len(KINDS)
+
+
 def test_two_models_of_a_class_are_told_apart_by_their_variables(tmp_path: Path) -> None:
     found = {entry["probe"]: entry for entry in check(tmp_path, "two", status=1)["checks"]}
     assert found["incomplete_state"]["outcome"] == "failed"

@@ -60,7 +60,7 @@ def out_of_reach(step: StepCopy) -> Tested | None:
 def _last_function(node: Any) -> str | None:
     """Return the function with a range that a tensor was computed by, apart from changes of its shape."""
     while node is not None:
-        name = type(node).__name__.removesuffix("0").removesuffix("Backward")
+        name = type(node).__name__.rstrip("0123456789").removesuffix("Backward")
         if name in _RANGES:
             return name
         if name not in _SHAPING:

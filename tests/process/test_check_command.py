@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import tempfile
 import time
@@ -42,19 +44,30 @@ def check(folder: Path, kind: str, *options: str, status: int | None = None) -> 
 def left_processes(kind: str, folder: Path) -> list[str]:
     """Return the processes of the training that are still there a moment later."""
     for _ in range(50):
-        found = [path for path in Path("/proc").glob("[0-9]*") if runs_in(path, kind, folder)]
-        if not found:
+        if not (found := running(kind, folder)):
             break
         time.sleep(0.1)
     return [str(path) for path in found]
 
 
+def running(kind: str, folder: Path) -> list[Path]:
+    """Return the processes of the training that are there, as folders of /proc."""
+    return [path for path in Path("/proc").glob("[0-9]*") if runs_in(path, kind, folder)]
+
+
 def runs_in(process: Path, kind: str, folder: Path) -> bool:
     try:
-        words = (process / "cmdline").read_bytes().split(b"\0")
-        return words[-3:-1] == [SCRIPT.encode(), kind.encode()] and (process / "cwd").readlink() == folder
+        return words_of(process)[-3:-1] == [SCRIPT.encode(), kind.encode()] and (process / "cwd").readlink() == folder
     except OSError:
         return False
+
+
+def words_of(process: Path) -> list[bytes]:
+    """Return the command line of a process; nothing if it has ended."""
+    try:
+        return (process / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def outcomes(report: dict[str, Any]) -> dict[str, str]:
@@ -107,6 +120,7 @@ def test_what_cannot_be_tested_says_why(tmp_path: Path, kind: str, options: tupl
         ("computes", ("--seconds", "2"), r"the time limit of (2 s of the processor|6 s) was reached before"),
         ("killed", (), "the copy of the training was ended"),
         ("raises", (), "only trained, never evaluated"),
+        ("exhausts", (), "memory"),
     ],
 )
 def test_a_probe_that_hangs_dies_or_raises_ends_alone(
@@ -118,6 +132,32 @@ def test_a_probe_that_hangs_dies_or_raises_ends_alone(
     assert re.search(reason, why)  # on a busy machine the copy has little of a processor
     assert "weights" in weights
     assert weights in report["err"]
+
+
+def test_the_copy_ends_even_if_the_training_is_killed(tmp_path: Path) -> None:
+    words = [*LEADLINE, "check", "--seconds", "3", "--only", "mixed_samples", SCRIPT, "sleeps"]
+    with tempfile.TemporaryDirectory() as temporary:
+        command = subprocess.Popen(
+            words, cwd=tmp_path, env=environment(TMPDIR=temporary), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        end = time.monotonic() + PATIENCE
+        while len(trained := trainings("sleeps", tmp_path)) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+        os.kill(min(trained), signal.SIGKILL)  # the copy has started after it
+        command.communicate(timeout=PATIENCE)
+        while trainings("sleeps", tmp_path) and time.monotonic() < end:
+            time.sleep(0.1)
+        assert running("sleeps", tmp_path) == []
+        assert list(Path(temporary).glob("leadline*")) == []
+
+
+def trainings(kind: str, folder: Path) -> list[int]:
+    """Return the processes of the training that are no command of Leadline."""
+    return [
+        int(path.name)
+        for path in running(kind, folder)
+        if not any(word.startswith(b"leadline") for word in words_of(path))
+    ]
 
 
 @pytest.mark.parametrize("kind", ["waits", "lbfgs", "accumulated", "scaled", "workers", "autocast", "compiled"])

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from leadline.frameworks.check.learning import FEW_RATES, LEAST_STEPS, STEPS, has_learned, steps_within
 from leadline.frameworks.check.samples import labels_shifted
 from leadline.frameworks.check.updates import judge_no_update
 from leadline.frameworks.torch.check.probes import in_order
@@ -98,6 +99,13 @@ def test_numbers_and_arrays_of_a_module_are_kept_as_they_were() -> None:
     assert set(kept) == {"scale", "mean"}
     module.mean += 1
     np.testing.assert_array_equal(kept["mean"], np.zeros(3))
+
+
+def test_a_model_whose_steps_take_long_is_trained_at_fewer_rates() -> None:
+    assert steps_within(12.0, 0.18) < LEAST_STEPS <= steps_within(12.0, 0.18, FEW_RATES)
+    assert steps_within(12.0, 0.001) == STEPS
+    assert has_learned(2.0, {"slow": [2.0, 1.9], "fast": [2.0, 0.9]})
+    assert not has_learned(2.0, {"slow": [2.0, 1.1]})
 
 
 def test_probes_that_learn_are_made_last() -> None:

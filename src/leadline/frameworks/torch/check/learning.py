@@ -11,6 +11,7 @@ from typing import Any, Final
 import torch
 
 from leadline.frameworks.check.learning import (
+    FEW_RATES,
     GIVEN_INPUT,
     LEAST_STEPS,
     NO_LABELS,
@@ -21,9 +22,11 @@ from leadline.frameworks.check.learning import (
     TRAINED,
     UNUSED_LOSS,
     Learned,
+    has_learned,
     judge_exchange,
     judge_learning,
     steps_within,
+    too_few_steps,
     too_slow,
     worth_of_input,
 )
@@ -50,14 +53,15 @@ def unlearnable_batch(subject: CheckedStep) -> Tested:
     started = time.process_time()
     step.gradients()
     seconds = max(time.process_time() - started, 1e-4)
-    steps = steps_within(step.seconds_left, seconds)
+    rates = RATES if steps_within(step.seconds_left, seconds) >= LEAST_STEPS else FEW_RATES
+    steps = steps_within(step.seconds_left, seconds, rates)
     if steps < LEAST_STEPS:
         return too_slow(seconds)
-    curves = {f"Adam at {rate:g}": _learned(subject, _adam(step, rate), steps) for rate in RATES}
+    curves = {f"Adam at {rate:g}": _learned(subject, _adam(step, rate), steps) for rate in rates}
     still = [
         step.name(p) for p, g in zip(step.parameters, gradients, strict=True) if g is None or not bool((g != 0).any())
     ]
-    return judge_learning(
+    tested = judge_learning(
         Learned(
             first=first,
             curves=curves,
@@ -71,6 +75,10 @@ def unlearnable_batch(subject: CheckedStep) -> Tested:
             step=step.step_number,
         )
     )
+    if rates != RATES and not has_learned(first, curves):
+        subject.learned = None  # a few steps at one rate tell nothing about what the copy cannot learn
+        return not_applicable(too_few_steps(steps))
+    return tested
 
 
 def ignored_input(subject: CheckedStep) -> Tested:

@@ -1,4 +1,8 @@
-# Asked as: DCGAN, I train the discriminator several times for each step of the generator and its loss is 0 (r/learnml)
+"""A DCGAN on images of 8 x 8. Asked as: several steps of the discriminator for each of the generator, loss 0.
+
+Mistake: the discriminator makes ten steps for each step of the generator.
+"""
+
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -1,4 +1,8 @@
-# Asked as: GAN: the discriminator's loss is 0 after a few steps and the generator's keeps rising (PyTorch forums)
+"""A GAN on points. Asked as: the discriminator's loss is 0 after a few steps and the generator's keeps rising.
+
+Mistake: the discriminator has 250 times the learning rate of the generator.
+"""
+
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import tempfile
 import time
@@ -42,19 +44,30 @@ def check(folder: Path, kind: str, *options: str, status: int | None = None) -> 
 def left_processes(kind: str, folder: Path) -> list[str]:
     """Return the processes of the training that are still there a moment later."""
     for _ in range(50):
-        found = [path for path in Path("/proc").glob("[0-9]*") if runs_in(path, kind, folder)]
-        if not found:
+        if not (found := running(kind, folder)):
             break
         time.sleep(0.1)
     return [str(path) for path in found]
 
 
+def running(kind: str, folder: Path) -> list[Path]:
+    """Return the processes of the training that are there, as folders of /proc."""
+    return [path for path in Path("/proc").glob("[0-9]*") if runs_in(path, kind, folder)]
+
+
 def runs_in(process: Path, kind: str, folder: Path) -> bool:
     try:
-        words = (process / "cmdline").read_bytes().split(b"\0")
-        return words[-3:-1] == [SCRIPT.encode(), kind.encode()] and (process / "cwd").readlink() == folder
+        return words_of(process)[-3:-1] == [SCRIPT.encode(), kind.encode()] and (process / "cwd").readlink() == folder
     except OSError:
         return False
+
+
+def words_of(process: Path) -> list[bytes]:
+    """Return the command line of a process; nothing if it has ended."""
+    try:
+        return (process / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
 
 
 def outcomes(report: dict[str, Any]) -> dict[str, str]:
@@ -107,6 +120,7 @@ def test_what_cannot_be_tested_says_why(tmp_path: Path, kind: str, options: tupl
         ("computes", ("--seconds", "2"), r"the time limit of (2 s of the processor|6 s) was reached before"),
         ("killed", (), "the copy of the training was ended"),
         ("raises", (), "only trained, never evaluated"),
+        ("exhausts", (), "memory"),
     ],
 )
 def test_a_probe_that_hangs_dies_or_raises_ends_alone(
@@ -120,12 +134,61 @@ def test_a_probe_that_hangs_dies_or_raises_ends_alone(
     assert weights in report["err"]
 
 
+def test_the_copy_ends_even_if_the_training_is_killed(tmp_path: Path) -> None:
+    words = [*LEADLINE, "check", "--seconds", "3", "--only", "mixed_samples", SCRIPT, "sleeps"]
+    with tempfile.TemporaryDirectory() as temporary:
+        command = subprocess.Popen(
+            words, cwd=tmp_path, env=environment(TMPDIR=temporary), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        end = time.monotonic() + PATIENCE
+        while len(trained := trainings("sleeps", tmp_path)) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+        os.kill(min(trained), signal.SIGKILL)  # the copy has started after it
+        command.communicate(timeout=PATIENCE)
+        while trainings("sleeps", tmp_path) and time.monotonic() < end:
+            time.sleep(0.1)
+        assert running("sleeps", tmp_path) == []
+        assert list(Path(temporary).glob("leadline*")) == []
+
+
+def trainings(kind: str, folder: Path) -> list[int]:
+    """Return the processes of the training that are no command of Leadline."""
+    return [
+        int(path.name)
+        for path in running(kind, folder)
+        if not any(word.startswith(b"leadline") for word in words_of(path))
+    ]
+
+
 @pytest.mark.parametrize("kind", ["waits", "lbfgs", "accumulated", "scaled", "workers", "autocast", "compiled"])
 def test_trainings_of_every_style_are_tested_with_equal_weights(tmp_path: Path, kind: str) -> None:
     without = bare("checked.py", kind, folder=tmp_path)
     report = check(tmp_path, kind, "--continue", "--only", "mixed_samples", "--only", "unused_inputs", status=0)
     assert outcomes(report) == {"mixed_samples": "passed", "unused_inputs": "passed"}
     assert [line for line in without.lines if line not in report["err"]] == []
+
+
+KINDS = ("frozen", "closure", "accumulation", "scaled_bfloat16", "loading", "tied", "checkpointed", "nested")
+"""Of the kinds of ``test_kinds``, those that differ most in how a step is recorded for its copy."""
+
+
+def test_trainings_have_equal_weights_beside_their_copies(tmp_path: Path) -> None:
+    """All kinds are in ``test_kinds``, which is slow."""
+    diaries = []
+    for place, options in (("bare", None), ("copied", ("--no-default-rules", "--rule", "model_inputs"))):
+        folder = tmp_path / place
+        folder.mkdir()
+        words = (script("kinds.py"), ".", *KINDS)
+        ended = (
+            bare("kinds.py", ".", *KINDS, folder=folder) if options is None else watched(options, *words, folder=folder)
+        )
+        assert ended.status == 0, ended.err
+        diaries.append({kind: json.loads((folder / f"{kind}.json").read_text()) for kind in KINDS})
+    without, found = diaries
+    for kind in KINDS:
+        for what in ("digest", "facts", "losses", "settings"):
+            assert found[kind][what] == without[kind][what], kind
+    assert len(read_checks(ended.run.path)) == len(KINDS)
 
 
 def test_two_models_of_a_class_are_told_apart_by_their_variables(tmp_path: Path) -> None:

@@ -186,6 +186,8 @@ CHECKED = (
     "collected",
 )
 """Kinds that differ in how a step is recorded for its copy."""
+PROBE = "model_inputs"
+"""The probe that costs least: the training is the same for all, as they are made in a process of their own."""
 MODE_LEFT = frozenset({"fast_path", "within_backward"})
 """Kinds that end while Leadline's function mode is inactive but still on the stack until the next forward pass."""
 
@@ -226,6 +228,31 @@ def test_a_training_that_is_checked_has_the_same_weights_and_process_state(
         assert found[what] == without[what]
     assert found["settings"] == without["settings"] | left_by(kind)
     assert {result.step for result in results[f"rank0-{found['pid']}"]} == {2}
+
+
+@pytest.fixture(scope="module")
+def copied() -> tuple[list[Path], dict[str, list[CheckResult]]]:
+    """Return the folders of the diaries of all kinds, of which a copy was made for one probe, and the results."""
+    folders, results = [], {}
+    for kinds in GROUPS:
+        ended, folder = recorded_run(("--no-default-rules", "--rule", PROBE), script("kinds.py"), ".", *kinds)
+        assert ended.status == 0, ended.err
+        folders.append(folder)
+        results |= read_checks(ended.run.path)
+    return folders, results
+
+
+@pytest.mark.parametrize("kind", DIARIES)
+def test_a_training_of_any_kind_has_the_same_weights_beside_its_copy(
+    copied: tuple[list[Path], dict[str, list[CheckResult]]], unwatched: Path, kind: str
+) -> None:
+    folders, results = copied
+    folder = next(folder for folder in folders if (folder / f"{kind}.json").exists())
+    without, found = read_diary(unwatched, kind), read_diary(folder, kind)
+    for what in ("digest", "facts", "losses"):
+        assert found[what] == without[what]
+    assert found["settings"] == without["settings"] | left_by(kind)
+    assert [result.probe for result in results[f"rank0-{found['pid']}"]] == [PROBE]
 
 
 @pytest.mark.parametrize("kind", DIARIES)

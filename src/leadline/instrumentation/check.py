@@ -42,6 +42,8 @@ class TimeLimit:
     """On the clock, if it is."""
     waiting: float
     """On the clock, if the training itself is tested and waits."""
+    is_beside: bool = False
+    """Whether the training goes on meanwhile: the copy has the lowest priority then."""
 
     @classmethod
     def of_order(cls, seconds: float) -> TimeLimit:
@@ -52,7 +54,7 @@ class TimeLimit:
     def beside(cls, trained_seconds: float) -> TimeLimit:
         """Return the limit beside a training that has taken so many seconds so far."""
         seconds = max(LEAST_SECONDS, _SHARE * trained_seconds)
-        return cls(seconds, _WALL_BESIDE * seconds, _WAITING_BESIDE * seconds)
+        return cls(seconds, _WALL_BESIDE * seconds, _WAITING_BESIDE * seconds, is_beside=True)
 
 
 class CopyUnderTest(Protocol):

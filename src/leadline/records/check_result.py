@@ -24,7 +24,7 @@ PROBES: Final = {
     "ignored_input": "the input is worth more than guessing",
     "model_inputs": "the model gets sound inputs",
 }
-"""What each probe tests, by its name, which is that of its rule; in the order in which they are made."""
+"""What each probe tests, by its name, which is that of its rule; in the order in which they are listed."""
 
 
 class InputSample(TypedDict, total=False):

@@ -69,6 +69,28 @@ def classes(*counts: float) -> list[Part]:
     return [ArrayStatistics(0, {"nll_loss_input_1": {"class_counts": list(counts)}}, infos=INFOS)]
 
 
+def test_one_of_two_competing_losses_has_won() -> None:
+    def both(low: float, high: float, steps: int = 60) -> list[str]:
+        return remarks(
+            [
+                Capture(
+                    step,
+                    {
+                        "loss": {"value": 1.4 if step < 10 else low},
+                        "nll_loss_output_0": {"value": 0.7 if step < 10 else high},
+                    },
+                    infos=INFOS,
+                )
+                for step in range(steps)
+            ]
+        )
+
+    (won,) = both(0.01, 9.0)
+    assert won.startswith("loss has fallen to 0.01, and nll_loss_output_0 has risen from 0.7 to 9")
+    assert not any("compete" in remark for remark in (*both(0.1, 9.0), *both(0.01, 2.0), *both(0.01, 9.0, 45)))
+    assert not any("compete" in remark for remark in both(-0.01, 9.0))
+
+
 def test_a_short_training_whose_loss_still_falls() -> None:
     assert remarks(losses(falling(60))) == [
         "the loss was still falling after 60 updates, so train for longer to judge the model"

@@ -12,6 +12,8 @@ from leadline.records.json_object import JsonObject
 STEPS: Final = 100
 LEAST_STEPS: Final = 15
 RATES: Final = (1e-2, 1e-3, 1e-4)
+FEW_RATES: Final = (1e-3,)
+"""Those of a model whose steps take long: then only what was learned counts, not what was not."""
 SHARE: Final = 0.5
 """Of the time that is left for all probes."""
 SEED: Final = 11
@@ -66,14 +68,24 @@ class Learned(NamedTuple):
     step: int
 
 
-def steps_within(seconds_left: float, seconds: float) -> int:
-    """Return how many steps each curve can have, if a step takes so many seconds."""
-    return min(STEPS, int(SHARE * seconds_left / ((len(RATES) + 1) * seconds)))
+def steps_within(seconds_left: float, seconds: float, rates: Sequence[float] = RATES) -> int:
+    """Return how many steps each curve can have, if a step takes so many seconds: those of Adam, and the script's."""
+    return min(STEPS, int(SHARE * seconds_left / ((len(rates) + 1) * seconds)))
 
 
 def too_slow(seconds: float) -> Tested:
     """Return the outcome if a step takes too many seconds."""
     return not_applicable(f"a step of the copy takes {seconds:.2g} s: there is no time for {LEAST_STEPS} steps")
+
+
+def too_few_steps(steps: int) -> str:
+    """Return why a copy with so many steps at one rate, which have not halved its loss, is not judged."""
+    return f"{steps} steps at one rate have not halved the loss of the batch, and there is no time for more"
+
+
+def has_learned(first: float, curves: Mapping[str, Sequence[float]]) -> bool:
+    """Return whether one of the curves has halved the loss."""
+    return min(map(least, curves.values())) < (1 - _LEARNED) * first
 
 
 def judge_learning(learned: Learned) -> Tested:

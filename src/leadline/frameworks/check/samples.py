@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from leadline.frameworks.check.outcome import Tested, failed, passed
@@ -80,16 +80,16 @@ def samples_mixed(pair: tuple[int, int], worst: float, where: str, *, mode: str,
     )
 
 
-def labels_shifted(own: float, others: Sequence[float], shifted: Mapping[int, float]) -> Tested | None:
+def labels_shifted(own: float, others: Callable[[], Sequence[float]], shifted: Mapping[int, float]) -> Tested | None:
     """Return the failure if labels fit the inputs of the samples beside theirs better than their own.
 
     Args:
         own: The loss.
-        others: The losses with permuted labels.
+        others: Returns the losses with permuted labels; asked for only if a shift is better by far.
         shifted: The losses with labels that are rolled by so many samples.
     """
     for shift, loss in shifted.items():
-        if 0 <= loss < _BETTER * own and loss < _BETTER * min(others):
+        if 0 <= loss < _BETTER * own and loss < _BETTER * min(others()):
             return failed(
                 f"the labels fit the inputs {abs(shift)} sample{'s' * (abs(shift) > 1)} "
                 f"{'later' if shift < 0 else 'earlier'} better than their own: the loss is {loss:.4g} instead of "

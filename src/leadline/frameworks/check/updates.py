@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from leadline.frameworks.check.outcome import Tested, failed, not_applicable, passed
@@ -22,6 +22,8 @@ _GROWN: Final = 1.5
 _SMALL: Final = 1e-3
 """The least relative change of the loss by an update; smaller for optimizers that scale each element by themselves."""
 _TINY: Final = 1e-6
+_BEGUN: Final = 2
+"""The step from which a warm-up has raised the rate above 0."""
 
 
 class Gradients(NamedTuple):
@@ -113,6 +115,29 @@ def judge_gradients(given: Gradients) -> Tested | None:
             **given.evidence,
         )
     return None
+
+
+def judge_no_update(rates: Sequence[float], step: int, evidence: Mapping[str, float]) -> Tested:
+    """Judge an update that changes no parameter although there are gradients.
+
+    Args:
+        rates: The learning rate of each group of parameters.
+        step: The train step.
+    """
+    is_off = bool(rates) and all(float(rate) == 0 for rate in rates)
+    if is_off and step < _BEGUN:
+        return not_applicable("the learning rate is 0 at the first steps")
+    if is_off:
+        return failed(
+            f"the update changes no parameter: the learning rate is 0 at train step {step:,}",
+            "look at the schedule: an integer division, or a warm-up that is counted in epochs, keeps its factor at 0",
+            **evidence,
+        )
+    return failed(
+        "the update changes no parameter, although there are gradients: it is rounded away, or not made",
+        "keep the parameters in float32, and look at what the optimizer's step does",
+        **evidence,
+    )
 
 
 def judge_update(update: Update, evidence: Mapping[str, float], *, climbs: bool) -> Tested:

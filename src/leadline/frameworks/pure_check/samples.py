@@ -170,10 +170,11 @@ def _shifted(batch: PureBatch) -> Tested | None:
     def loss_with(chosen: Array) -> float:
         return batch.step.compute({label.key: label.value[chosen]}).loss
 
+    def others() -> list[float]:
+        return [loss_with(random.permutation(batch.size)) for _ in range(PERMUTATIONS)]
+
     order = np.arange(batch.size)
-    others = [loss_with(random.permutation(batch.size)) for _ in range(PERMUTATIONS)]
-    own = loss_with(order)
-    return labels_shifted(own, others, {shift: loss_with(np.roll(order, shift)) for shift in SHIFTS})
+    return labels_shifted(loss_with(order), others, {shift: loss_with(np.roll(order, shift)) for shift in SHIFTS})
 
 
 def _lowered(step: PureStep, gradients: Sequence[Array | None], start: float) -> list[Array] | None:

@@ -14,7 +14,8 @@ class IncompleteState(CheckRule, frozen=True, kw_only=True):
         Looks for modules with parameters in plain lists and dictionaries; for trained tensors that are no parameters;
         and for tensors and numbers outside of state_dict that predictions in evaluation mode depend on, and that a
         forward pass in training mode changes, or that look random: at least 32 elements, of which neighbours are not
-        alike. The model and the optimizer must load their own state.
+        alike. So with numbers of Python and arrays of NumPy that the script itself changes between the step before and
+        the one that is tested. The model and the optimizer must load their own state.
     Not a number:
         A prediction, loss or gradient that is not finite makes the probe not applicable.
     Blind spots:

@@ -14,7 +14,9 @@ class UpdateSize(CheckRule, frozen=True, kw_only=True):
     How it decides:
         On a copy the gradients that the optimizer is about to use are compared with those of the repeated step: fires
         if they are gone; if the cosine is below 0.2 (in one process); if they are the sum with those of the step
-        before, or differ by a negative multiple of the weights; or if their norm is below 1e-4 of it. Then the loss
+        before, or differ by a negative multiple of the weights; or if their norm is below 1e-4 of it. From the third
+        train step on, fires if the update changes no parameter, be it that all rates are 0 or that it is rounded away.
+        Then the loss
         of the batch is followed along the update, at 0.01 to 1,000 times its length: fires if the update goes up the
         gradient after ten steps on the same batch, too; if it raises the loss by more than 1.5 times and at most a
         tenth of it lowers it; or if it changes the loss by less than 1e-3 (1e-6 for optimizers that scale each

@@ -14,7 +14,8 @@ from leadline.records.names import CHECKS
 from leadline.rules import Clear, Needs, Rule, Severity, TensorNeed, TensorReading, Undecided, Verdict, Window
 from leadline.rules.booster_detection import is_from_booster
 from leadline.rules.bounds import PositiveInt
-from leadline.rules.losses import gradient_sizes, logged_norms, schedules, update_sizes
+from leadline.rules.losses import competing_losses, gradient_sizes, logged_norms, schedules, update_sizes
+from leadline.rules.losses.competing_losses import EndsOfLoss
 from leadline.rules.losses.given_loss import NEEDS
 from leadline.rules.losses.gradient_sizes import GradientSizes
 from leadline.rules.losses.logged_norms import LoggedNorm
@@ -62,6 +63,8 @@ class _Known:
     updates: int = 0
     losses: dict[_Key, list[float]] = field(default_factory=dict)
     """The first training losses, up to ``MIN_VALUES``."""
+    ends: dict[str, dict[str, EndsOfLoss]] = field(default_factory=dict)
+    """The training losses by worker and name."""
     labels: dict[str, LabelsByCall] = field(default_factory=dict)
     ratios: dict[str, float] = field(default_factory=dict)
     """By worker the largest median of the weights' update ratios."""
@@ -96,11 +99,12 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         what a predictor without input reaches: the entropy of the labels for a cross entropy or negative log
         likelihood, their variance for a mean squared error, the share of the most frequent label for an accuracy.
         Printed values are given half the unit of their last decimal. Labels are those of the first 10 train steps, at
-        least 100 of them. It remarks the same of the training loss in the second half of 50 to 300 updates, if it does
-        not fall (with ln C where labels are not known), and where gradients vanish; longer trainings are evaluated by
-        ``metric_not_improving``. It remarks that the weights hardly moved: the largest median of their update ratios
-        times the number of updates, at least 20, is below 0.001, and no loss falls. It remarks that a learning rate
-        with a scheduler was still rising at the last capture, after at least 50 updates, and has never reached a fifth
+        least 100 of them. It remarks the same of the training loss in the second half of 50 to 300 updates, if neither
+        it nor another training loss falls (with ln C where labels are not known), and where gradients vanish; longer
+        trainings are evaluated by ``metric_not_improving``. It remarks that the weights hardly moved: the largest
+        median of their update ratios times the number of updates, at least 20, is below 0.001, and no loss falls. It
+        remarks that a learning rate with a scheduler was still rising at the last capture, after at least 50 updates,
+        and has never reached a fifth
         of the value that its group was made with (of ``max_lr`` in a cycle), and that the scheduler of a cosine was
         stepped more than 1.2 times as often as its ``T_max``: only of PyTorch's optimizers, whose schedulers are
         observed. Of a causal language model of Transformers that is given labels by name, at least 99 % of them the
@@ -114,8 +118,10 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         have equal rows in an embedding that is frozen. It remarks that the gradient norm which the script or its
         trainer logs differs by more than 5 % from that of the gradients, before and after clipping, at each of at least
         5 steps at which both are known. It remarks that a validation loss was the same in all evaluations, at least 3,
-        to the bit or as it was printed with at least 4 digits, though the weights moved by more than that 0.001. The
-        remarks follow the outcome of a run without problems.
+        to the bit or as it was printed with at least 4 digits, though the weights moved by more than that 0.001. It
+        remarks that one of several training losses has fallen below a twentieth of its first 10 values, and another one
+        is above three times its own, by the median of the last 30 of at least 50 values: one of two networks that
+        compete has won. The remarks follow the outcome of a run without problems.
     Not a number:
         NaN and infinity are left out; where a training loss was one of them, it does not advise to train for longer.
     Blind spots:
@@ -165,6 +171,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                 self._note_validation(known, reading, window.step)
             elif reading.mode == "train" and "losses" in reading.collections and not is_from_booster(reading):
                 known.updates = max(known.updates, reading.mode_step + 1)
+                known.ends.setdefault(reading.worker, {}).setdefault(reading.tensor, EndsOfLoss()).add(reading.value)
                 if known.updates <= max(self.updates, MIN_VALUES):
                     known.losses.setdefault((reading.worker, reading.tensor), []).append(reading.value)
         return known
@@ -185,8 +192,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             return Undecided("no loss or metric was captured at this step")
         known: _Known = window.memory
         of_validation = [self._of_validation(known, key) for key in known.evaluations]
+        competing = [remark for losses in known.ends.values() if (remark := competing_losses.remark(losses))][:1]
         remarks = [
-            self._of_length(known) or _of_updates(known) or _of_training(known),
+            *(competing or [self._of_length(known) or _of_updates(known) or _of_training(known)]),
             *[remark for (_, name), schedule in known.schedules.items() if (remark := schedule.remark(name))][:1],
             *[remark for (_, name), norm in known.norms.items() if (remark := norm.remark(name))][:1],
             *[remark for key in known.still if (remark := _of_still_evaluations(known, key))][:1],
@@ -254,6 +262,9 @@ def _of_training(known: _Known) -> str:
         labels = known.labels.get(worker, LabelsByCall())
         trivial = labels.level(name) or labels.level_of_only_call()
         if trivial is None or 0 < labels.labels() < _MIN_LABELS or len(values) < _FEW_LOSSES:
+            continue
+        others = [known.losses[key] for key in known.losses if key[0] == worker and key[1] != name]
+        if any(map(_is_falling, others)):  # as of two networks that compete
             continue
         half = values[len(values) // 2 :]
         level, (bound, predictor) = sum(half) / len(half), trivial

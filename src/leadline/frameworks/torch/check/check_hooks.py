@@ -14,7 +14,7 @@ from torch.overrides import _get_current_function_mode
 
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.check.forked_check import Copied, ForkedCheck
-from leadline.frameworks.torch.check.step_tape import TapeMode, is_model, unseen
+from leadline.frameworks.torch.check.step_tape import TapeMode, is_model, plain_values, unseen
 from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide_from_dynamo
 from leadline.instrumentation.check import StepChecks
 from leadline.instrumentation.guard import Guard
@@ -45,6 +45,7 @@ class CheckHooks:
         self._mode: TapeMode | None = None
         self._handles: list[Any] = []
         self._patches, self._recording = Patches(), Patches()
+        self._called: dict[int, weakref.ref[torch.nn.Module]] = {}
 
     def install(self) -> None:
         """Install the hooks of optimizers."""
@@ -58,6 +59,7 @@ class CheckHooks:
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        self._recording.restore()
         self._stop_recording()
 
     def _make_pre_hook(self) -> Callable[..., Any]:
@@ -118,8 +120,12 @@ class CheckHooks:
             return
         self._steps += 1
         self._checks.poll()
-        if self._mode is None and self._checks.checks_step(self._steps):
+        if self._mode is not None:
+            return
+        if self._checks.checks_step(self._steps):
             self._fact.call(self._begin_recording, optimizer)
+        elif self._checks.checks_step(self._steps + 1):
+            self._recording.replace(torch.nn.Module, "__call__", lambda call: _noted_module(call, self._called))
 
     def _before_step(self, optimizer: Any) -> None:
         mode = self._mode
@@ -139,12 +145,22 @@ class CheckHooks:
         if has_compiled() and os.environ.get("TORCHDYNAMO_DISABLE") != "1":
             self._checks.refuse("the script uses torch.compile", self._steps)
             return
+        self._recording.restore()
         self._mode = mode = TapeMode()
+        self._keep_values(mode)
         self._recording.replace(torch.nn.Module, "__call__", lambda original: _recorded_model(original, mode))
         self._recording.replace(torch.autograd, "_engine_run_backward", lambda run: _recorded_backward(run, mode))
         self._recording.replace(torch.amp.GradScaler, "scale", lambda scale: _recorded_scaling(scale, mode))
         self._keep_gradients(optimizer, mode)
         mode.__enter__()
+
+    def _keep_values(self, mode: TapeMode) -> None:
+        """Keep the numbers and arrays of the modules that the step before has called, as that step has left them."""
+        with unseen():
+            for reference in self._called.values():
+                if (module := reference()) is not None and (values := plain_values(module)):
+                    mode.tape.values[id(module)] = values
+        self._called.clear()
 
     def _keep_gradients(self, optimizer: Any, mode: TapeMode) -> None:
         """Keep some elements of the gradients of the step before: they should be gone when the next ones are added."""
@@ -163,6 +179,14 @@ class CheckHooks:
             mode.__exit__(None, None, None)
         else:
             mode.tape.problem = "a mode of the script was active at the end of the step"
+
+
+def _noted_module(original: Callable[..., Any], called: dict[int, weakref.ref[torch.nn.Module]]) -> Callable[..., Any]:
+    def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        called[id(module)] = weakref.ref(module)
+        return original(module, *args, **kwargs)
+
+    return hide_from_dynamo(call)
 
 
 def _recorded_model(original: Callable[..., Any], mode: TapeMode) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import torch
@@ -50,8 +51,7 @@ def loss_direction(subject: CheckedStep) -> Tested:
         return shifted
     if not calls and not subject.batch.labels:
         return not_applicable(NO_LABELS)
-    before = step.run()
-    gradients = step.gradients()
+    before, gradients = step.base, step.own_gradients
     if not gradients:
         return not_applicable(UNUSED_LOSS)
     with step.other_weights():
@@ -63,7 +63,7 @@ def loss_direction(subject: CheckedStep) -> Tested:
     return _judged_by_labels(subject, before, after)
 
 
-def _lowered(step: StepCopy, gradients: list[torch.Tensor | None], start: float) -> Repeated | None:
+def _lowered(step: StepCopy, gradients: Sequence[torch.Tensor | None], start: float) -> Repeated | None:
     """Make a step along the gradient that lowers the loss a little; return the step repeated after it."""
     square = sum(float((g.double() ** 2).sum()) for g in gradients if g is not None)
     if not square > 0 or not abs(start) > 0:
@@ -173,6 +173,14 @@ def _is_swapped(call: RecordedCall) -> bool:
     return target.requires_grad and not given.requires_grad
 
 
+def _returned_by_models(subject: CheckedStep) -> dict[int, torch.Tensor]:
+    """Return what models return, with which a step need not call them; nothing if it is changed in place afterwards."""
+    step = subject.step
+    made = {key for call in subject.batch.model_calls for key in call.produced}
+    changed = {key for call in step.calls if not call.is_model for key in call.produced}
+    return {} if made & changed else {key: step.base[key] for key in made if key in step.base}
+
+
 def _shifted_labels(subject: CheckedStep) -> Tested | None:
     """Return the failure if labels fit the inputs of the samples beside theirs better than their own."""
     step, batch = subject.step, subject.batch
@@ -182,10 +190,13 @@ def _shifted_labels(subject: CheckedStep) -> Tested | None:
     label = labels[0]
     order = torch.arange(batch.size)
 
-    def loss_with(chosen: torch.Tensor) -> float:
-        return float(step.run({label.key: label.with_samples(chosen)}, gradients=False).loss)
+    predicted = {} if label.is_model_input else _returned_by_models(subject)  # which other labels leave as it is
 
-    own = float(step.run(gradients=False).loss)
-    generator = torch.Generator().manual_seed(5)
-    others = [loss_with(torch.randperm(batch.size, generator=generator)) for _ in range(PERMUTATIONS)]
-    return labels_shifted(own, others, {shift: loss_with(order.roll(shift)) for shift in SHIFTS})
+    def loss_with(chosen: torch.Tensor) -> float:
+        return float(step.run({**predicted, label.key: label.with_samples(chosen)}, gradients=False).loss)
+
+    def others() -> list[float]:
+        generator = torch.Generator().manual_seed(5)
+        return [loss_with(torch.randperm(batch.size, generator=generator)) for _ in range(PERMUTATIONS)]
+
+    return labels_shifted(float(step.base.loss), others, {shift: loss_with(order.roll(shift)) for shift in SHIFTS})

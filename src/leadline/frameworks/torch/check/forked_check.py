@@ -160,7 +160,8 @@ def _become_copy(copied: Copied, host: HostCopy, probes: Sequence[str], limit: T
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.setitimer(signal.ITIMER_REAL, limit.wall)
         signal.setitimer(signal.ITIMER_PROF, limit.processor)
-        os.setpriority(os.PRIO_PROCESS, 0, _NICE)
+        if limit.is_beside:
+            os.setpriority(os.PRIO_PROCESS, 0, _NICE)
         _silence(writing)
         torch.set_num_threads(1)
         gc.freeze()
@@ -190,7 +191,7 @@ def _silence(writing: int) -> None:
 
 def _make_probes(copied: Copied, probes: Sequence[str], limit: TimeLimit, writing: int) -> None:
     from leadline.frameworks.check.outcome import NotRepeatableError
-    from leadline.frameworks.torch.check.probes import Probes
+    from leadline.frameworks.torch.check.probes import Probes, in_order
     from leadline.frameworks.torch.check.step_copy import StepCopy
 
     os.write(writing, f"{os.getpid()}\n".encode())
@@ -207,7 +208,7 @@ def _make_probes(copied: Copied, probes: Sequence[str], limit: TimeLimit, writin
     except NotRepeatableError as error:
         _tell(writing, [CheckResult(probe, "not applicable", str(error), copied.step) for probe in probes])
         return
-    for probe in probes:
+    for probe in in_order(probes):
         _tell(writing, [made.make(probe)])
 
 

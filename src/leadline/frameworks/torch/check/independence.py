@@ -35,7 +35,7 @@ def mixed_samples(subject: CheckedStep) -> Tested:
     prediction = next((p for p in batch.predictions if p.value.shape != (batch.size, batch.size)), None)
     if prediction is None:
         return not_applicable(COMPARES_ALL)
-    base = prediction.rows(step.run(evaluates=True, until=prediction.key, gradients=False)[prediction.key])
+    base = prediction.rows(step.evaluated(prediction.key))
     scale = float(base.std()) or 1.0
     size = base.shape[0]
     order = torch.arange(size)

@@ -43,7 +43,7 @@ def unused_inputs(subject: CheckedStep) -> Tested:
 
 def _unused_parameters(subject: CheckedStep) -> Tested | None:
     step = subject.step
-    gradients = step.gradients()
+    gradients = list(step.own_gradients)
     if not gradients:
         return failed(UNUSED_LOSS, ADVICE_PARAMETERS)
     others = [key for key in step.losses if key != step.loss]
@@ -99,7 +99,7 @@ def _is_ignored(subject: CheckedStep, item: Input) -> bool:
     if torch.equal(value, item.value):
         return False
     step = subject.step
-    before, after = step.run(gradients=False), step.run({item.key: value}, gradients=False)
+    before, after = step.base, step.run({item.key: value}, gradients=False)
     if not torch.equal(before.loss, after.loss):
         return False
     return all(torch.equal(before[p.key], after[p.key]) for p in subject.batch.predictions if p.key in after)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import math
 import time
+from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
 
 from leadline.frameworks.check.learning import (
+    FEW_RATES,
     GIVEN_INPUT,
     LEAST_STEPS,
     NO_LABELS,
@@ -20,9 +22,11 @@ from leadline.frameworks.check.learning import (
     TRAINED,
     UNUSED_LOSS,
     Learned,
+    has_learned,
     judge_exchange,
     judge_learning,
     steps_within,
+    too_few_steps,
     too_slow,
     worth_of_input,
 )
@@ -30,6 +34,7 @@ from leadline.frameworks.check.outcome import Tested, failed, not_applicable
 from leadline.frameworks.torch.check.batch import Batch
 from leadline.frameworks.torch.check.loss_calls import constant_loss, loss_calls
 from leadline.frameworks.torch.check.outcome import CheckedStep
+from leadline.frameworks.torch.check.ranges import out_of_reach
 from leadline.frameworks.torch.check.step_copy import StepCopy
 
 _CLIPPED: Final = 0.98
@@ -38,22 +43,25 @@ _CLIPPED: Final = 0.98
 def unlearnable_batch(subject: CheckedStep) -> Tested:
     """Train the copy on its one batch, with its own optimizer and with Adam at three rates."""
     step = subject.step
-    started = time.process_time()
-    first = step.recorded_loss
-    gradients = step.gradients()
-    seconds = max(time.process_time() - started, 1e-4)
+    first, gradients = step.recorded_loss, step.own_gradients
     if not gradients:
         return failed(UNUSED_LOSS, "look for detach(), no_grad() and frozen parameters")
     if not math.isfinite(first):
         return not_applicable("the loss is not finite")
-    steps = steps_within(step.seconds_left, seconds)
+    if (beyond := out_of_reach(step)) is not None:
+        return beyond
+    started = time.process_time()
+    step.gradients()
+    seconds = max(time.process_time() - started, 1e-4)
+    rates = RATES if steps_within(step.seconds_left, seconds) >= LEAST_STEPS else FEW_RATES
+    steps = steps_within(step.seconds_left, seconds, rates)
     if steps < LEAST_STEPS:
         return too_slow(seconds)
-    curves = {f"Adam at {rate:g}": _learned(subject, _adam(step, rate), steps) for rate in RATES}
+    curves = {f"Adam at {rate:g}": _learned(subject, _adam(step, rate), steps) for rate in rates}
     still = [
         step.name(p) for p, g in zip(step.parameters, gradients, strict=True) if g is None or not bool((g != 0).any())
     ]
-    return judge_learning(
+    tested = judge_learning(
         Learned(
             first=first,
             curves=curves,
@@ -67,6 +75,10 @@ def unlearnable_batch(subject: CheckedStep) -> Tested:
             step=step.step_number,
         )
     )
+    if rates != RATES and not has_learned(first, curves):
+        subject.learned = None  # a few steps at one rate tell nothing about what the copy cannot learn
+        return not_applicable(too_few_steps(steps))
+    return tested
 
 
 def ignored_input(subject: CheckedStep) -> Tested:
@@ -132,7 +144,7 @@ def _learned(subject: CheckedStep, optimizer: Any, steps: int, max_norm: float =
     return losses
 
 
-def _own_curve(subject: CheckedStep, steps: int, gradients: list[torch.Tensor | None]) -> list[float]:
+def _own_curve(subject: CheckedStep, steps: int, gradients: Sequence[torch.Tensor | None]) -> list[float]:
     """Return the losses of steps with the script's own optimizer, which is as before afterwards.
 
     Args:
@@ -157,13 +169,13 @@ def _own_curve(subject: CheckedStep, steps: int, gradients: list[torch.Tensor | 
             group["lr"] = rate
 
 
-def _clipped_to(step: StepCopy, gradients: list[torch.Tensor | None]) -> float:
+def _clipped_to(step: StepCopy, gradients: Sequence[torch.Tensor | None]) -> float:
     """Return the norm to which the script has clipped the gradients of the step; infinite: it has not."""
     given = _norm([parameter.grad for parameter in step.parameters])
     return given if 0 < given < _CLIPPED * _norm(gradients) else math.inf
 
 
-def _norm(gradients: list[torch.Tensor | None]) -> float:
+def _norm(gradients: Sequence[torch.Tensor | None]) -> float:
     return math.sqrt(sum(float((g.detach().double() ** 2).sum()) for g in gradients if g is not None))
 
 

@@ -199,7 +199,7 @@ def _other_padding(tokens: Input, padded: torch.Tensor) -> Values:
 def _is_inverted(subject: CheckedStep, tokens: Input, padded: torch.Tensor) -> Tested | None:
     """Return the failure if predictions depend on padded positions, and not on real ones."""
     step, prediction = subject.step, subject.batch.predictions[0]
-    before = prediction.rows(step.run(evaluates=True, until=prediction.key, gradients=False)[prediction.key])
+    before = prediction.rows(step.evaluated(prediction.key))
     scale = float(before.std()) or 1.0
     value = tokens.value.clone()
     rows = torch.nonzero(padded.any(1)).flatten()

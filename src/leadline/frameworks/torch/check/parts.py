@@ -25,7 +25,11 @@ def gradient_of_parts(subject: CheckedStep) -> Tested:
     unused = _unused_passes(step)
     if unused is not None:
         return unused
-    passes = [(loss, step.gradients(loss=loss)) for loss in step.losses] if len(step.losses) > 1 else []
+    passes = [
+        (loss, list(step.own_gradients) if loss == step.loss else step.gradients(loss=loss))
+        for loss in step.losses
+        if len(step.losses) > 1
+    ]
     reached = [(loss, found) for loss, found in passes if any(gradient is not None for gradient in found)]
     if len(reached) < 2:
         return not_applicable("the step has one backward pass")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, Final
 
@@ -26,6 +26,15 @@ _PLACES: Final = {
     "ignored_input": "learning:ignored_input",
     "model_inputs": "model_inputs:model_inputs",
 }
+
+
+_LAST: Final = ("unlearnable_batch", "ignored_input")
+"""The probes that take a share of the time that is left: all others are made before."""
+
+
+def in_order(names: Sequence[str]) -> list[str]:
+    """Return the names of probes in the order in which they are made."""
+    return sorted(names, key=lambda name: name in _LAST)
 
 
 class Probes:

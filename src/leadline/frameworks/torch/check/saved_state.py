@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import numpy as np
 import torch
 
 from leadline.frameworks.check.outcome import Tested, failed, not_applicable, one_line, passed
@@ -51,6 +52,14 @@ def incomplete_state(subject: CheckedStep) -> Tested:
             f"a forward pass in training mode changes {changed[0]}, which is not in state_dict: a saved model loses it",
             _ADVICE,
             names=changed[:16],
+        )
+    moved = _changed_by_script(subject)
+    if moved:
+        return failed(
+            f"the script changes {moved[0]} from step to step, which is not in state_dict: a loaded model predicts "
+            "with another one",
+            _ADVICE,
+            names=moved[:16],
         )
     random = _random_tensors(subject)
     if random:
@@ -184,6 +193,19 @@ def _changed_in_forward(subject: CheckedStep) -> list[str]:
     return [joined(paths[part], name) for part, name in changed if _matters(subject, part, name)]
 
 
+def _changed_by_script(subject: CheckedStep) -> list[str]:
+    """Return the numbers and arrays of modules that changed between two steps and that an evaluation depends on."""
+    step = subject.step
+    return [
+        joined(path, name)
+        for path, part in step.named_parts()
+        for name, value in step.tape.values.get(id(part), {}).items()
+        if name in vars(part)
+        and not np.array_equal(vars(part)[name], value, equal_nan=True)
+        and _matters(subject, part, name)
+    ]
+
+
 def _changeable(part: torch.nn.Module, saved: set[int]) -> Iterator[tuple[str, Any]]:
     """Iterate over the names and copies of the tensors and numbers of a module that are not saved."""
     for name, value in (*_own_attributes(part), *part._buffers.items()):
@@ -207,7 +229,7 @@ def _matters(subject: CheckedStep, part: torch.nn.Module, attribute: str) -> boo
     if not batch.predictions or value is None or (is_tensor and not value.is_floating_point()):
         return False
     key = batch.predictions[0].key
-    base = step.run(evaluates=True, until=key, gradients=False)[key]
+    base = step.evaluated(key)
     with step.other_attribute(part, attribute, value.detach() * 1.5 + 0.5 if is_tensor else value * 1.5 + 0.5):
         other = step.run(evaluates=True, until=key, gradients=False)[key]
     return not torch.equal(base, other)

@@ -38,9 +38,7 @@ def look_ahead(subject: CheckedStep) -> Tested:
     length = tokens.shape[sequences.time_axis]
     if prediction is None or length < MIN_LENGTH:
         return not_applicable(NO_POSITIONS)
-    base = _by_position(
-        step.run(evaluates=True, until=prediction.key, gradients=False)[prediction.key], prediction, sequences
-    )
+    base = _by_position(step.evaluated(prediction.key), prediction, sequences)
     scale = float(base.std()) or 1.0
     changes = []
     for position in changed_positions(length):

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import cached_property
 from typing import Any, Final
 
 import torch
@@ -73,6 +74,7 @@ class StepCopy:
         self.inputs = self._find_inputs(_slice(tape.calls, [self.loss], frozenset()))
         self.calls = _slice(tape.calls, [self.loss], frozenset(self.inputs))
         self._state = _State(self.modules, tape.states)
+        self._evaluated: dict[int, torch.Tensor] = {}
         self.labels = model_labels(self.modules)
         self.names = {
             id(parameter): joined(self.labels[module], name)
@@ -218,6 +220,22 @@ class StepCopy:
         if len(before) != len(after):
             raise NotRepeatableError(f"{function_name(call)} returns {len(after)} tensors instead of {len(before)}")
         known.update((id(old), new) for old, new in zip(before, after, strict=True))
+
+    @cached_property
+    def base(self) -> Repeated:
+        """The step as it was, repeated without gradients; what probes change is compared with it."""
+        return self.run(gradients=False)
+
+    @cached_property
+    def own_gradients(self) -> tuple[torch.Tensor | None, ...]:
+        """The gradient of the loss for each of ``parameters``, as they were."""
+        return tuple(self.gradients())
+
+    def evaluated(self, key: int) -> torch.Tensor:
+        """Return a tensor of the step as it was, in evaluation mode."""
+        if key not in self._evaluated:
+            self._evaluated[key] = self.run(evaluates=True, until=key, gradients=False)[key]
+        return self._evaluated[key]
 
     def gradients(self, given: Values | None = None, **options: Any) -> list[torch.Tensor | None]:
         """Return the gradient of the loss for each of ``parameters``; None where the loss does not depend on it."""

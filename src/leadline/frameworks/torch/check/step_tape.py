@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 from torch.utils._python_dispatch import _disable_current_modes
@@ -21,6 +22,8 @@ _MAX_CALLS: Final = 4000
 """Calls outside of models that a tape keeps; a step with more is not repeated."""
 _MAX_COPIED: Final = 1 << 26
 """Elements of an input that are copied: 256 MiB of float32."""
+_MAX_VALUES: Final = 1 << 16
+"""Elements of an array of NumPy that is compared with its later values."""
 _DEPTH: Final = 6
 """Levels of nested containers in which tensors are looked for."""
 LABEL_NAMES: Final = frozenset(
@@ -89,6 +92,16 @@ def _copied(value: Any) -> Any:
     return value.detach().clone() if is_plain and value.numel() <= _MAX_COPIED else value
 
 
+def plain_values(part: torch.nn.Module) -> dict[str, Any]:
+    """Return the numbers of Python, and copies of the arrays of NumPy, that are attributes of a module."""
+    return {
+        name: value.copy() if isinstance(value, np.ndarray) else value
+        for name, value in vars(part).items()
+        if type(value) is float
+        or (isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size <= _MAX_VALUES)
+    }
+
+
 @dataclass(slots=True)
 class StepTape:
     """The calls of one training step in one thread.
@@ -99,6 +112,8 @@ class StepTape:
         losses: The tensors that backward passes began at, in their order; without the factor of a gradient scaler.
         unscaled: The losses before a gradient scaler has scaled them, by the identities of the scaled ones.
         states: The state of each part of a model before its first call, by the part's identity.
+        values: The numbers and arrays of each module that the step before has called, as that step has left them, by
+            the module's identity: see ``plain_values``.
         left_over: The first elements of the gradients that were there when the step began, by the parameter's identity.
     """
 
@@ -109,6 +124,7 @@ class StepTape:
     unscaled: dict[int, torch.Tensor] = field(default_factory=dict)
     left_over: dict[int, torch.Tensor] = field(default_factory=dict)
     states: dict[int, PartState] = field(default_factory=dict)
+    values: dict[int, dict[str, Any]] = field(default_factory=dict)
     begun_at: int = 0
     """The number of calls before the latest step of another optimizer: they were made for that one."""
     problem: str = ""

@@ -17,6 +17,7 @@ from leadline.frameworks.check.updates import (
     Gradients,
     Update,
     judge_gradients,
+    judge_no_update,
     judge_update,
 )
 from leadline.frameworks.torch.check.outcome import CheckedStep
@@ -43,8 +44,11 @@ def update_size(subject: CheckedStep) -> Tested:
     )
     if (wrong := judge_gradients(used)) is not None:
         return wrong
-    losses, climb = _along_update(step, total)
+    along = _along_update(step, total)
     groups = step.optimizer.param_groups
+    if along is None:
+        return judge_no_update([group["lr"] for group in groups if "lr" in group], step.step_number, used.evidence)
+    losses, climb = along
     update = Update(
         losses,
         lambda: _climb_later(step),
@@ -86,28 +90,35 @@ def _total_gradients(step: StepCopy) -> list[torch.Tensor | None]:
     """Return the sum of the gradients of all backward passes of the step that reach the parameters."""
     total: list[torch.Tensor | None] = [None] * len(step.parameters)
     for loss in step.losses:
-        for position, gradient in enumerate(step.gradients(loss=loss)):
+        own = step.own_gradients if loss == step.loss else step.gradients(loss=loss)
+        for position, gradient in enumerate(own):
             if gradient is not None:
                 before = total[position]
                 total[position] = gradient if before is None else before + gradient
     return total
 
 
-def _along_update(step: StepCopy, gradients: list[torch.Tensor | None]) -> tuple[dict[float, float], float]:
-    """Return the loss at multiples of the update, and the cosine of the update and the gradient of the loss."""
+def _along_update(step: StepCopy, gradients: list[torch.Tensor | None]) -> tuple[dict[float, float], float] | None:
+    """Return the loss at multiples of the update, and the cosine of the update and the gradient of the loss.
+
+    None: the update changes no parameter.
+    """
     optimizer = step.optimizer
     state = copy.deepcopy(optimizer.state_dict())
     with step.other_weights():
         origin = [parameter.detach().clone() for parameter in step.parameters]
         optimizer.step()
         updates = [p.detach() - before for p, before in zip(step.parameters, origin, strict=True)]
+        if not any(bool(update.any()) for update in updates):
+            optimizer.load_state_dict(state)
+            return None
         climb = _cosine(updates, gradients)
         losses = {}
         for multiple in MULTIPLES:
             with torch.no_grad():
                 for parameter, before, update in zip(step.parameters, origin, updates, strict=True):
                     parameter.copy_(before + multiple * update)
-            losses[multiple] = float(step.run(gradients=False).loss)
+            losses[multiple] = float((step.run(gradients=False) if multiple else step.base).loss)
         optimizer.load_state_dict(state)
     return losses, climb
 

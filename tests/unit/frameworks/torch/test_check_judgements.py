@@ -1,0 +1,114 @@
+"""What probes of ``leadline check`` say of targets, rates, shifted labels and values that scripts change."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from leadline.frameworks.check.learning import FEW_RATES, LEAST_STEPS, STEPS, has_learned, steps_within
+from leadline.frameworks.check.samples import labels_shifted
+from leadline.frameworks.check.updates import judge_no_update
+from leadline.frameworks.torch.check.probes import in_order
+from leadline.frameworks.torch.check.ranges import out_of_reach
+from leadline.frameworks.torch.check.step_tape import RecordedCall, plain_values
+from leadline.records.check_result import PROBES
+
+FUNCTIONS = {
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "relu": torch.relu,
+    "nothing": lambda value: value * 2,
+    "scaled": lambda value: torch.tanh(value) * 3,
+}
+
+
+def step(last: str, target: torch.Tensor, loss: Any = functional.mse_loss) -> Any:
+    """Return a step whose model ends with a function, and a change of the shape."""
+    prediction = FUNCTIONS[last](torch.linspace(-2, 2, 20, requires_grad=True).reshape(20, 1)).squeeze(1)
+    call = RecordedCall(loss, (prediction, target), {}, loss(prediction, target), has_gradients=True, autocast=None)
+    return SimpleNamespace(calls=[call])
+
+
+@pytest.mark.parametrize(
+    ("last", "low", "high", "said"),
+    [
+        ("tanh", -3.0, 3.0, "outside of -1 to 1"),
+        ("tanh", -1.0, 1.0, ""),
+        ("sigmoid", -1.0, 1.0, "outside of 0 to 1"),
+        ("sigmoid", 0.0, 1.0, ""),
+        ("relu", -1.0, 1.0, "below 0"),
+        ("relu", 0.0, 9.0, ""),
+        ("nothing", -9.0, 9.0, ""),
+        ("scaled", -3.0, 3.0, ""),
+    ],
+)
+def test_targets_beyond_the_range_of_the_last_function(last: str, low: float, high: float, said: str) -> None:
+    found = out_of_reach(step(last, torch.linspace(low, high, 20)))
+    assert (found is not None) == bool(said)
+    if found is not None:
+        assert said in found.message
+        assert last in found.message
+        assert found.outcome == "failed"
+
+
+def test_only_losses_that_measure_a_distance_have_targets_out_of_reach() -> None:
+    assert out_of_reach(step("sigmoid", torch.linspace(-1, 1, 20), functional.soft_margin_loss)) is None
+    assert out_of_reach(step("sigmoid", torch.linspace(-1, 1, 20), functional.l1_loss)) is not None
+
+
+@pytest.mark.parametrize(
+    ("rates", "at", "outcome", "said"),
+    [
+        ([0.0, 0.0], 2, "failed", "the learning rate is 0 at train step 2"),
+        ([0.0], 1, "not applicable", "first steps"),
+        ([0.0, 0.1], 2, "failed", "rounded away"),
+        ([], 2, "failed", "rounded away"),
+    ],
+)
+def test_an_update_that_changes_no_parameter(rates: list[float], at: int, outcome: str, said: str) -> None:
+    found = judge_no_update(rates, at, {})
+    assert found.outcome == outcome
+    assert said in found.message
+
+
+def test_permuted_labels_are_asked_for_only_if_a_shift_is_better() -> None:
+    asked = []
+
+    def others() -> list[float]:
+        asked.append(1)
+        return [1.0, 0.9]
+
+    assert labels_shifted(1.0, others, {1: 0.8, -1: 1.2}) is None
+    assert asked == []
+    found = labels_shifted(1.0, others, {1: 0.8, -1: 0.3})
+    assert found is not None
+    assert "1 sample later" in found.message
+    assert labels_shifted(1.0, lambda: [0.3], {1: 0.3}) is None
+
+
+def test_numbers_and_arrays_of_a_module_are_kept_as_they_were() -> None:
+    module = torch.nn.Linear(2, 2)
+    module.scale, module.mean, module.count = 0.5, np.zeros(3), 4
+    module.names, module.whole = ["a"], np.arange(3)
+    kept = plain_values(module)
+    assert set(kept) == {"scale", "mean"}
+    module.mean += 1
+    np.testing.assert_array_equal(kept["mean"], np.zeros(3))
+
+
+def test_a_model_whose_steps_take_long_is_trained_at_fewer_rates() -> None:
+    assert steps_within(12.0, 0.18) < LEAST_STEPS <= steps_within(12.0, 0.18, FEW_RATES)
+    assert steps_within(12.0, 0.001) == STEPS
+    assert has_learned(2.0, {"slow": [2.0, 1.9], "fast": [2.0, 0.9]})
+    assert not has_learned(2.0, {"slow": [2.0, 1.1]})
+
+
+def test_probes_that_learn_are_made_last() -> None:
+    made = in_order(tuple(PROBES))
+    assert made[-2:] == ["unlearnable_batch", "ignored_input"]
+    assert sorted(made) == sorted(PROBES)

@@ -82,6 +82,7 @@ def test_accuracy_at_guessing_beside_a_perfect_one() -> None:
         pytest.param([250 - 0.1 * epoch for epoch in EPOCHS], id="a sum"),
         pytest.param([2.2, 2.0, 1.9, 1.8, 1.8, 1.8, 1.8], id="few"),
         pytest.param([math.nan] * 16, id="not a number"),
+        pytest.param([1.8] * 16, id="a model that does not change"),
     ],
 )
 def test_other_validations_are_not_overfitting(validation: list[float]) -> None:

@@ -150,7 +150,7 @@ class _Pair:
 
     def has_gap(self) -> bool:
         """Return whether the training has clearly gained, and validation less than half of that."""
-        if not self.levels:
+        if not self.levels or (self.sign > 0 and len(set(self.values)) == 1):
             return False
         is_clear = self.gained() > _CLEAR_NOISES * max(noise_of(self.trained), noise_of(self.values))
         return self.gained() > 0 and is_clear and self.is_comparable() and self.passed_on() < _PASSED_ON
@@ -197,8 +197,9 @@ class GeneralizationGap(Rule, frozen=True, kw_only=True):
     Blind spots:
         Losses of different names, or of different scales (a sum and a mean), are not compared. Where validation
         improved with the training for most of the way, a gap is not large enough; where its loss rises again,
-        ``rising_validation_loss`` fires. Metrics that a script only prints are not seen. Training values under dropout
-        or augmentation are worse than the model, so that the gap appears smaller.
+        ``rising_validation_loss`` fires. A validation loss that is exactly the same at every evaluation is that of a
+        model that does not change, which ``closing_remarks`` says. Metrics that a script only prints are not seen.
+        Training values under dropout or augmentation are worse than the model, so that the gap appears smaller.
     Source:
         Ours.
     """

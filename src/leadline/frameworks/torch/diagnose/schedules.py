@@ -51,6 +51,10 @@ class Schedules:
             found[f"{label}/{COSINE_PROGRESS}"] = max(cosine.last_epoch / cosine.T_max for cosine in cosines)
         return found
 
+    def counts(self, optimizer: Any) -> list[int]:
+        """Return how often each scheduler of an optimizer was stepped."""
+        return [known.last_epoch for reference in self._known.get(optimizer, ()) if (known := reference()) is not None]
+
     def _make_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
         guard, note = self._guard, self._note
 

@@ -57,6 +57,9 @@ MOMENT_NORM: Final = "moment_norm"
 RATE_SHARE: Final = "rate_share"
 """The check of the learning rate of an optimizer with a scheduler, as a share of the one that it was made with, or of
 the largest of its cycle (``<optimizer>/rate_share``); of several groups the largest share."""
+SCHEDULERS: Final = "schedulers"
+"""The check of how many schedulers of an optimizer have made steps since the check before, where there are several
+(``<optimizer>/schedulers``); those that are part of another one do not count."""
 SCHEDULE_STEPS: Final = "schedule_steps"
 """The check of how often the only scheduler of an optimizer was stepped (``<optimizer>/schedule_steps``)."""
 COSINE_PROGRESS: Final = "cosine_progress"

@@ -102,20 +102,21 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         times the number of updates, at least 20, is below 0.001, and no loss falls. It remarks that a learning rate
         with a scheduler was still rising at the last capture, after at least 50 updates, and has never reached a fifth
         of the value that its group was made with (of ``max_lr`` in a cycle), and that the scheduler of a cosine was
-        stepped more than 1.2 times as often as its ``T_max``: only of PyTorch's optimizers, whose schedulers are
-        observed. Of a causal language model of Transformers that is given labels by name, at least 99 % of them the
-        token at their place, it remarks, at the first two steps: that the end token of its configuration occurs in at
-        least 8 sequences, and never as a label; that rows hold several samples (``position_ids`` begin again at 0) that
-        attend to each other, because there is an attention mask, or keys and values were kept; that at least 4
-        sequences of each batch begin with the same 4 or more tokens, and these are labels; that all tokens are labels
-        although the sequences hold the same four tokens in a row behind their beginnings (of a vocabulary of at least
-        512); that the beginning token of a model that was loaded from a file occurs in none of at least 8 sequences;
-        that more than half of the positions are padding; that tokens of a batch, among the last 256 of the vocabulary,
-        have equal rows in an embedding that is frozen. It remarks that the gradient norm which the script or its
-        trainer logs differs by more than 5 % from that of the gradients, before and after clipping, at each of at least
-        5 steps at which both are known. It remarks that a validation loss was the same in all evaluations, at least 3,
-        to the bit or as it was printed with at least 4 digits, though the weights moved by more than that 0.001. The
-        remarks follow the outcome of a run without problems.
+        stepped more than 1.2 times as often as its ``T_max``, and that several schedulers of one optimizer, none of
+        which is part of another, have made steps between two captures, three times: only of PyTorch's optimizers, whose
+        schedulers are observed. Of a causal language model of Transformers that is given labels by name, at least 99 %
+        of them the token at their place, it remarks, at the first two steps: that the end token of its configuration
+        occurs in at least 8 sequences, and never as a label; that rows hold several samples (``position_ids`` begin
+        again at 0) that attend to each other, because there is an attention mask, or keys and values were kept; that at
+        least 4 sequences of each batch begin with the same 4 or more tokens, and these are labels; that all tokens are
+        labels although the sequences hold the same four tokens in a row behind their beginnings (of a vocabulary of at
+        least 512); that the beginning token of a model that was loaded from a file occurs in none of at least 8
+        sequences; that more than half of the positions are padding; that tokens of a batch, among the last 256 of the
+        vocabulary, have equal rows in an embedding that is frozen. It remarks that the gradient norm which the script
+        or its trainer logs differs by more than 5 % from that of the gradients, before and after clipping, at each of
+        at least 5 steps at which both are known. It remarks that a validation loss was the same in all evaluations, at
+        least 3, to the bit or as it was printed with at least 4 digits, though the weights moved by more than that
+        0.001. The remarks follow the outcome of a run without problems.
     Not a number:
         NaN and infinity are left out; where a training loss was one of them, it does not advise to train for longer.
     Blind spots:

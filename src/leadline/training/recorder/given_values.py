@@ -9,6 +9,7 @@ from leadline.frameworks.array_capture import CapturedArrays
 from leadline.records.metric_names import PRINTED
 from leadline.records.metric_roles import KNOWN, role_collection
 from leadline.training.guard import Facts
+from leadline.training.recorder.logged_rows import LoggedRows
 from leadline.training.recorder.scalars import Scalar, ScalarBuffer
 from leadline.training.recorder.step_output import StepOutput
 from leadline.training.timeline.step_clock import StepClock
@@ -19,6 +20,7 @@ class GivenValues:
 
     Args:
         number: Returns a scalar of a framework as a number or as a device scalar.
+        rows: Takes the values in a process that never trains.
     """
 
     def __init__(
@@ -28,7 +30,9 @@ class GivenValues:
         output: StepOutput,
         facts: Facts,
         number: Callable[[Any], object],
+        rows: LoggedRows,
     ) -> None:
+        self._rows = rows
         self._clock = clock
         self._scalars = scalars
         self._output = output
@@ -44,6 +48,8 @@ class GivenValues:
         is_printed = PRINTED in marks
         if not is_printed and not self._names.issuperset(values):
             self._names = self._names.union(values)
+        if not is_printed:
+            self._rows.note(values.keys())
         for name, value in values.items():
             number = self._numbers.call(self._number, value)
             if number is None:

@@ -20,6 +20,7 @@ OF_RULES = {
     "AdamW/steps_without_zero_grad",
     "AdamW/made_anew",
     "AdamW/state_not_loaded",
+    "AdamW/exp_avg_sq/moment_norm",
     "Sequential/train_steps_in_eval_mode",
     "AdamW/nonfinite_averages",
     "loss/consecutive_linear",

@@ -17,6 +17,7 @@ RANKS = (str(PYTHON), "-m", "torch.distributed.run", "--standalone", "--nproc-pe
 MISTAKES = {
     "sft": ("loss_input", "the token two positions after that of the input"),
     "grpo": ("dead_groups", "frac_reward_zero_std is 1 on average over the last 20 values"),
+    "resumed": ("resume_changed", "the norm of its moments is 0 in place of"),
     "lora": ("no_learning", "lora_A.default.weight, and 3 more parameters: gradients at each of"),
 }
 REMARKS = {

@@ -48,6 +48,7 @@ INFOS: Final = {
         TensorInfo("process/new_state", ("checks",), (), "float64"),
         TensorInfo("Adam/made_anew", ("checks",), (), "float64"),
         TensorInfo("Adam/state_not_loaded", ("checks",), (), "float64"),
+        TensorInfo("Adam/exp_avg_sq/moment_norm", ("checks",), (), "float64"),
         TensorInfo("Adam/rate_share", ("checks",), (), "float64"),
         TensorInfo("Adam/schedule_steps", ("checks",), (), "float64"),
         TensorInfo("Adam/cosine_progress", ("checks",), (), "float64"),
@@ -149,6 +150,7 @@ def _numbers(draw: Any, step: int, stamp: Mapping[str, Any]) -> list[Part]:
             values |= {"SGD/lr": draw(_RATES), "GradScaler/scale": draw(_SCALES)}
             values |= {"SGD/steps_without_zero_grad": draw(_COUNTS), "Net/train_steps_in_eval_mode": draw(_COUNTS)}
             values |= {"Adam/made_anew": draw(_COUNTS), "Adam/state_not_loaded": draw(_BAD)}
+            values |= {"Adam/exp_avg_sq/moment_norm": draw(_COUNTS)}
             values |= {"Adam/rate_share": draw(_SHARES), "Adam/cosine_progress": draw(_COUNTS)}
             values |= {"SGD/nonfinite_averages": draw(_COUNTS), "SGD/initial_averages": draw(_COUNTS)}
             if draw(st.booleans()):

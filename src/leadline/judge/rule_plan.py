@@ -15,6 +15,7 @@ from leadline.config.parameters import read_parameters
 from leadline.config.presets import FIRST_STEPS
 from leadline.errors import ConfigurationError, UnknownNameError, located
 from leadline.records.manifest import ActionSpec, RuleSpec
+from leadline.records.metric_roles import role_in
 from leadline.records.names import EVERY_RULE, JOB, is_module_collection
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.plan import CaptureItem, Schedule
@@ -22,6 +23,8 @@ from leadline.rules.registry import DEFAULT, canonical, find_rule
 from leadline.rules.rule import Rule
 
 _EVERY_STEP: Final = 1
+_LOGGED: Final = ("metrics", "scalars")
+"""The collections of what a script logs."""
 _CHEAP: Final = frozenset({"value", "nan_count", "nonfinite_count"})
 """Statistics that may be captured at every step."""
 
@@ -138,13 +141,20 @@ def plan(rules: Iterable[tuple[RuleSpec, Rule]], actions: Sequence[ActionSpec]) 
         implied = any(find_action(name).affects_training for name in rule.implied_actions(""))
         stops = implied or any(_acts_on(action, spec.alias) for action in stopping)
         for need in rule.needs().tensors:
-            items += _items(need, f"rule:{spec.alias}", stops=stops)
+            for captured in _captured(need):
+                items += _items(captured, f"rule:{spec.alias}", stops=stops)
     return tuple(items)
 
 
 def _acts_on(action: ActionSpec, alias: str) -> bool:
     """Return whether an action follows the findings of a rule; one that mirrors every status needs no more data."""
     return action.rule in (EVERY_RULE, alias) and "IssuesFound" in action.statuses
+
+
+def _captured(need: TensorNeed) -> tuple[TensorNeed, ...]:
+    """Return the needs by what is captured: a role is one of logged numbers, which their names tell while they come."""
+    is_of_role = need.collection is not None and bool(role_in([need.collection]))
+    return tuple(replace(need, collection=name) for name in _LOGGED) if is_of_role else (need,)
 
 
 def _items(need: TensorNeed, source: str, *, stops: bool) -> list[CaptureItem]:

@@ -46,9 +46,20 @@ INITIALIZED_AGAIN: Final = "initialized_again"
 STATE_NOT_LOADED: Final = "state_not_loaded"
 """The check of an optimizer that began without a state, although the file that its model was loaded from had one
 (``<optimizer>/state_not_loaded``, 1 or 0)."""
+LOADED_STATE, FIRST_STATE = "loaded_state", "first_state"
+"""The checks of an optimizer whose state was loaded before its first step (``<optimizer>/loaded_state/<part>``), and of
+the same before that step (``<optimizer>/first_state/<part>``): ``lr``, ``steps``, ``norm`` of its moments."""
+STARTED_OVER: Final = "schedule_started_over"
+"""The check of such an optimizer: 1 if its schedule, which was not over, counts no step, else 0
+(``<optimizer>/schedule_started_over``)."""
+MOMENT_NORM: Final = "moment_norm"
+"""The check of the norm of an optimizer's moments, of its first elements (``<optimizer>/<moment>/moment_norm``)."""
 RATE_SHARE: Final = "rate_share"
 """The check of the learning rate of an optimizer with a scheduler, as a share of the one that it was made with, or of
 the largest of its cycle (``<optimizer>/rate_share``); of several groups the largest share."""
+SCHEDULERS: Final = "schedulers"
+"""The check of how many schedulers of an optimizer have made steps since the check before, where there are several
+(``<optimizer>/schedulers``); those that are part of another one do not count."""
 SCHEDULE_STEPS: Final = "schedule_steps"
 """The check of how often the only scheduler of an optimizer was stepped (``<optimizer>/schedule_steps``)."""
 COSINE_PROGRESS: Final = "cosine_progress"

@@ -1,7 +1,7 @@
 """A training with a checkpoint at every 20 steps that continues from the latest one.
 
 Arguments: the number of steps, and what it does not restore: ``nothing`` is left out, the ``optimizer``, the
-``schedule``, or the ``weights``, and ``data`` that start over.
+``schedule``, or the ``weights``, ``moments`` that are set to 0, and ``data`` that start over.
 """
 
 import os
@@ -33,6 +33,10 @@ if os.path.exists(CHECKPOINT):
         model.load_state_dict(state["model"])
     if LEFT_OUT != "optimizer":
         optimizer.load_state_dict(state["optimizer"])
+    if LEFT_OUT == "moments":
+        for moments in optimizer.state.values():
+            moments["exp_avg"].zero_()
+            moments["exp_avg_sq"].zero_()
     if LEFT_OUT != "schedule":
         schedule.load_state_dict(state["schedule"])
     else:

@@ -13,7 +13,15 @@ import tempfile
 
 os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Trainer, TrainingArguments, set_seed
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+    set_seed,
+)
 
 IS_FAULTY = False
 STEPS = 20
@@ -141,13 +149,23 @@ def new_tokens(folder):
     return model
 
 
+class Reset(TrainerCallback):
+    """Sets the moments of the optimizer to 0 when a training begins."""
+
+    def on_train_begin(self, args, state, control, optimizer=None, **others):
+        for moments in optimizer.state.values():
+            moments["exp_avg"].zero_()
+            moments["exp_avg_sq"].zero_()
+
+
 def resumed(folder):
-    """The checkpoint of step 10 is resumed by another trainer."""
+    """The checkpoint of step 10 is resumed by another trainer; mistake: without the moments of its optimizer."""
     settings = SETTINGS | {"save_strategy": "steps", "save_steps": 10}
     first = Trainer(llama(), TrainingArguments(folder, **settings | {"max_steps": 10}), batches, conversations())
     first.train()
     model = llama()
-    second = Trainer(model, TrainingArguments(folder, **settings), batches, conversations())
+    callbacks = [Reset()] if IS_FAULTY else []
+    second = Trainer(model, TrainingArguments(folder, **settings), batches, conversations(), callbacks=callbacks)
     second.train(os.path.join(folder, "checkpoint-10"))
     return model
 

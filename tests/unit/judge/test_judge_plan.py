@@ -11,7 +11,9 @@ import pytest
 from leadline.errors import ConfigurationError, RunNotFoundError, UnknownNameError
 from leadline.judge.rule_plan import check_runs, named, plan, resolve_rules
 from leadline.records.manifest import ActionSpec, RuleSpec
+from leadline.records.metric_roles import role_collection
 from leadline.records.plan import CaptureItem, Schedule, may_select_module_tensors
+from leadline.rules import Clear, Needs, Rule, TensorNeed, Verdict, Window
 from leadline.testing.runs import RunWriter
 
 
@@ -28,6 +30,21 @@ def test_a_need_without_an_interval_inherits_it() -> None:
     assert item == CaptureItem(
         "gradients", None, ("abs_mean",), False, Schedule(), ("train",), "rule:vanishing_gradient"
     )
+
+
+class OnRewards(Rule, frozen=True, kw_only=True):
+    """A rule that needs what has a role."""
+
+    def needs(self) -> Needs:
+        return Needs((TensorNeed(role_collection("reward"), statistics=("value",), every=5),))
+
+    def evaluate(self, window: Window) -> Verdict:
+        return Clear()
+
+
+def test_what_has_a_role_is_captured_as_a_logged_number() -> None:
+    items = plan([(spec("on_rewards"), OnRewards())], ())
+    assert [(item.collection, item.schedule.every) for item in items] == [("metrics", 5), ("scalars", 5)]
 
 
 def requests(items: tuple[CaptureItem, ...]) -> set[tuple[str | None, tuple[str, ...], int | None]]:

@@ -276,6 +276,12 @@ def test_a_cosine_beyond_its_end_is_remarked() -> None:
     assert remarks(scheduled(300, cosine_progress=lambda step: 1.2 * step / 290)) == []
 
 
+def test_schedulers_that_make_steps_together_are_remarked() -> None:
+    (remark,) = remarks(scheduled(300, schedulers=lambda step: 2 if step else 0))
+    assert remark.startswith("2 schedulers change the learning rate of Adam, each from what the others have made of it")
+    assert remarks(scheduled(300, schedulers=lambda step: 2 if step in (10, 20) else 1)) == []
+
+
 NORMS = [1.0, 2.0, 0.5, 4.0, 3.0, 1.5]
 
 

@@ -130,6 +130,13 @@ class _Pair:
         """Return the level of the latest evaluations."""
         return median(list(self.values)[-_PATIENCE:])
 
+    def has_been_better(self) -> bool:
+        """Return whether validation has been better than it is now by more than its noise."""
+        if self.count < _MIN_EVALUATIONS or not self.levels:
+            return False
+        least = max(_CLEAR_NOISES * noise_of(self.values), _SMALL * self.gained())
+        return self.levels[-1].validation - min(level.validation for level in self.levels) > least
+
     def start(self) -> float:
         """Return where learning began: the worse of the first training value and the first evaluation."""
         return max(self.first_training, self.first_evaluation)
@@ -150,7 +157,7 @@ class _Pair:
 
     def has_gap(self) -> bool:
         """Return whether the training has clearly gained, and validation less than half of that."""
-        if not self.levels:
+        if not self.levels or (self.sign > 0 and len(set(self.values)) == 1):
             return False
         is_clear = self.gained() > _CLEAR_NOISES * max(noise_of(self.trained), noise_of(self.values))
         return self.gained() > 0 and is_clear and self.is_comparable() and self.passed_on() < _PASSED_ON
@@ -191,14 +198,17 @@ class GeneralizationGap(Rule, frozen=True, kw_only=True):
         it, the training has gained more than a tenth of all its gain since then, and validation less than half of that
         gain in all. Gains count from the worse of the first training value and the first evaluation, and must be more
         than 5 standard deviations of an evaluation. Where there is such a gap, but validation still improves or there
-        are fewer evaluations, it remarks on it at the end of the run.
+        are fewer evaluations, it remarks on it at the end of the run. Otherwise it remarks at the end which evaluation
+        was the best one, if the mean of the last 3 of at least 8 is worse than that of 3 at the best by more than 5
+        standard deviations of an evaluation and 2 % of what the training has gained.
     Not a number:
         NaN and infinity are left out (see ``exploding_tensor``).
     Blind spots:
         Losses of different names, or of different scales (a sum and a mean), are not compared. Where validation
         improved with the training for most of the way, a gap is not large enough; where its loss rises again,
-        ``rising_validation_loss`` fires. Metrics that a script only prints are not seen. Training values under dropout
-        or augmentation are worse than the model, so that the gap appears smaller.
+        ``rising_validation_loss`` fires. A validation loss that is exactly the same at every evaluation is that of a
+        model that does not change, which ``closing_remarks`` says. Metrics that a script only prints are not seen.
+        Training values under dropout or augmentation are worse than the model, so that the gap appears smaller.
     Source:
         Ours.
     """
@@ -238,7 +248,9 @@ class GeneralizationGap(Rule, frozen=True, kw_only=True):
         for key, pair in gaps:
             if pair.count >= _MIN_EVALUATIONS and pair.stands_still():
                 return _fired(key, pair)
-        product = {"remarks": [_remark(key, pair) for key, pair in gaps][:1]}
+        remarks = [_remark(key, pair) for key, pair in gaps]
+        lost = ((key, known.pairs[key]) for key in ended if known.pairs[key].has_been_better())
+        product = {"remarks": (remarks or [_remark_on_best(key, pair) for key, pair in lost])[:1]}
         longest = max(known.pairs[key].count for key in ended)
         few = too_few(longest, _MIN_EVALUATIONS, "evaluations")
         return replace(few, product=product) if longest < _MIN_EVALUATIONS else Clear(product)
@@ -336,4 +348,14 @@ def _remark(key: _Key, pair: _Pair) -> str:
     return (
         f"the {training} went from {start} to {trained}, {validation} only to {now}: most of what the model has "
         "learned is true of its training examples alone (overfitting)"
+    )
+
+
+def _remark_on_best(key: _Key, pair: _Pair) -> str:
+    _, validation = _words(key, pair)
+    best = min(pair.levels, key=lambda level: level.validation)
+    level, now = (significant(pair.sign * value + 0.0) for value in (best.validation, pair.levels[-1].validation))
+    return (
+        f"{validation} was best at step {best.step:,} ({level}, the mean of {_SMOOTHED} evaluations), and is {now} at "
+        f"the end, with a noise of {significant(noise_of(pair.values))}: keep the checkpoint of that step"
     )

@@ -10,6 +10,7 @@ from leadline.instrumentation.guard import Facts
 from leadline.instrumentation.timeline.step_clock import StepClock
 from leadline.records.metric_names import PRINTED
 from leadline.records.metric_roles import KNOWN, role_collection
+from leadline.training.recorder.logged_rows import LoggedRows
 from leadline.training.recorder.scalars import Scalar, ScalarBuffer
 from leadline.training.recorder.step_output import StepOutput
 
@@ -21,6 +22,7 @@ class GivenValues:
         number: Returns a scalar of a framework as a number or as a device scalar.
         roles: The roles of logged metrics by name, in addition to those that are known; they are marked with its
             collection.
+        rows: Takes the values in a process that never trains.
     """
 
     def __init__(
@@ -31,7 +33,9 @@ class GivenValues:
         facts: Facts,
         number: Callable[[Any], object],
         roles: Mapping[str, str],
+        rows: LoggedRows,
     ) -> None:
+        self._rows = rows
         self._clock = clock
         self._scalars = scalars
         self._output = output
@@ -46,6 +50,8 @@ class GivenValues:
         is_printed = PRINTED in marks
         if not is_printed and not self._names.issuperset(values):
             self._names = self._names.union(values)
+        if not is_printed:
+            self._rows.note(values.keys())
         for name, value in values.items():
             number = self._numbers.call(self._number, value)
             if number is None:

@@ -237,6 +237,10 @@ class StepOutput:
             self.flush_waiting()
             self._put_following(stamp, scalars)
 
+    def put_logged(self, stamp: StepStamp) -> None:
+        """Write all that was logged as values of a step."""
+        self._put_following(stamp, self._scalars.take_logged(_EVERYTHING, stamp))
+
     def flush_waiting(self) -> None:
         """Write the values that wait for a scheduled step at the steps to which they belong."""
         self.complete_step()

@@ -22,6 +22,7 @@ from leadline.training.recorder.budget import Budget
 from leadline.training.recorder.control_requests import ControlRequests
 from leadline.training.recorder.eval_recorder import EvalRecorder
 from leadline.training.recorder.given_values import GivenValues
+from leadline.training.recorder.logged_rows import LoggedRows
 from leadline.training.recorder.mode_schedules import PlanSchedules
 from leadline.training.recorder.overhead import Overhead
 from leadline.training.recorder.scalars import Scalar, ScalarBuffer
@@ -92,15 +93,17 @@ class StepRecorder:
             timeline=self.timeline,
             listener=self.listener,
         )
-        self.given = GivenValues(self.clock, scalars, self._output, self.facts, frameworks.number, roles or {})
+        self.rows = LoggedRows(context, scalars, self._output, self.timeline.progress)
+        self.given = GivenValues(
+            self.clock, scalars, self._output, self.facts, frameworks.number, roles or {}, self.rows
+        )
         self._updates = UpdateCapture(context, self._output, self.cost, self.budget, plan.device_bytes)
         self.wants_loss = StepDecision(self.clock, lambda: schedules.of("train").losses)
         self.wants_gradient_norms = StepDecision(self.clock, lambda: schedules.of("train").norms)
         self.wants_checks = StepDecision(self.clock, lambda: schedules.of("train").checks)
         self.captures_checks, self.ends_steps = schedules.has_checks, self.clock.is_owner
         self.deferred = DeferredCalls(self.cost, self.timeline, self.clock)
-        self.record_checks = scalars.add_checks
-        self.record_event, self.note = context.record_event, context.note
+        self.record_checks, self.record_event, self.note = scalars.add_checks, context.record_event, context.note
         self._has_trained = False
         self._interesting_step = 0
         """At train steps before this nothing of the plan is captured, except losses and logged values."""
@@ -331,6 +334,7 @@ class StepRecorder:
             self._output.put_scalars(self.clock.stamp(), norms)  # of an optimizer that stepped after the clock's owner
         if not self.clock.finished:
             self._scalars.withdraw_all_printed()  # a process without a step leaves no trace by what it prints
+        self.rows.finish()
         self._output.flush_logged()
         self.timeline.finish(self.clock.last_stamp().step)
         self.drain()

@@ -298,6 +298,7 @@ class Session:
         self.recorder.cost.writer_ns = time.thread_time_ns()
         self.guard.make_deferred()
         self.guard.run_if_free(self.recorder.complete_overdue_step)
+        self.guard.run_if_free(self.recorder.rows.follow)
 
     def _fix_worker(self) -> tuple[str, WorkerDocument | None]:
         """Name the worker for good; return the name, and the last document of the one that it continues."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import leadline
 import leadline.torch
 from leadline.reader.run import Run
 from leadline.records.metric_roles import role_in
+from leadline.training.recorder.logged_rows import LoggedRows
 from leadline.training.session import api
 
 
@@ -69,6 +72,55 @@ def test_the_scripts_own_accuracy_takes_precedence(tmp_path: Path) -> None:
 def test_a_process_that_never_trains_writes_no_document(tmp_path: Path) -> None:
     run = recorded(tmp_path, lambda: log({"logged": 1.0}))
     assert run.worker_documents() == {}
+
+
+@pytest.fixture
+def connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process be connected to Ray."""
+    ray = types.ModuleType("ray")
+    monkeypatch.setattr(ray, "is_initialized", lambda: True, raising=False)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+
+
+@pytest.mark.usefixtures("connected")
+def test_rows_of_a_driver_of_ray_end_where_a_name_comes_again(tmp_path: Path) -> None:
+    def drive() -> None:
+        for row in range(3):
+            log({"reward": row / 10})
+            log({"actor/entropy": 1.0 - row / 10, **({"val": 5.0} if row == 1 else {})})
+
+    run = recorded(tmp_path, drive)
+    assert steps_of(run, "reward") == {0: 0.0, 1: pytest.approx(0.1), 2: pytest.approx(0.2)}
+    assert steps_of(run, "actor/entropy") == {0: 1.0, 1: pytest.approx(0.9), 2: pytest.approx(0.8)}
+    assert steps_of(run, "val") == {1: 5.0}
+    assert {row["mode"] for row in run.scalars("reward").to_pylist()} == {"global"}
+
+
+@pytest.mark.usefixtures("connected")
+def test_rows_of_a_driver_stand_at_the_train_steps_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = iter([0, 0, 40, 40, 41])
+    monkeypatch.setattr(LoggedRows, "_steps_of_others", lambda rows: next(trained))
+
+    def drive() -> None:
+        for row in range(5):
+            log({"reward": row / 10})
+
+    assert list(steps_of(recorded(tmp_path, drive), "reward")) == [0, 1, 40, 41, 42]
+
+
+@pytest.mark.usefixtures("connected")
+def test_a_process_of_ray_that_computes_has_no_rows(tmp_path: Path) -> None:
+    model = torch.nn.Linear(2, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train() -> None:
+        for step in range(3):
+            model(torch.randn(4, 2)).sum().backward()
+            log({"reward": 0.0})
+            log({"reward": step / 10})
+            optimizer.step()
+
+    assert steps_of(recorded(tmp_path, train), "reward") == {0: 0.0, 1: pytest.approx(0.1), 2: pytest.approx(0.2)}
 
 
 def test_metrics_are_marked_with_their_role(tmp_path: Path) -> None:

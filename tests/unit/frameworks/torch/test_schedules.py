@@ -29,7 +29,7 @@ def checks(folder: Path, make: Callable[[torch.optim.Optimizer], Any], rate: Any
                 scheduler.step()
 
     found = scalars(watch(folder, train, "checks:every=1"), "checks")
-    names = ("rate_share", "schedule_steps", "cosine_progress")
+    names = ("rate_share", "schedule_steps", "cosine_progress", "schedulers")
     return {name.partition("/")[2]: list(found[name].values()) for name in found if name.endswith(names)}
 
 
@@ -55,8 +55,32 @@ def test_schedulers_in_sequence_have_no_common_count(tmp_path: Path) -> None:
         return lr_scheduler.SequentialLR(optimizer, [first, second], [2])
 
     found = checks(tmp_path, make)
-    assert set(found) == {"rate_share", "cosine_progress"}
+    assert set(found) == {"rate_share", "cosine_progress", "schedulers"}
     assert max(found["cosine_progress"]) < 1
+    assert max(found["schedulers"]) == 1.0
+
+
+class Several:
+    """Schedulers of one optimizer, of which some make steps.
+
+    Args:
+        at_once: Whether all of them do; else the first one does at the first three steps, and then the second.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, *, at_once: bool) -> None:
+        self.schedulers = [lr_scheduler.ExponentialLR(optimizer, gamma) for gamma in (0.9, 0.8)]
+        self.at_once, self.steps = at_once, 0
+
+    def step(self) -> None:
+        self.steps += 1
+        for scheduler in self.schedulers if self.at_once else self.schedulers[self.steps > 3 :][:1]:
+            scheduler.step()
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_schedulers_that_make_steps_together_are_counted(tmp_path: Path, at_once: bool) -> None:
+    found = checks(tmp_path, lambda optimizer: Several(optimizer, at_once=at_once))
+    assert found["schedulers"] == [0.0, *[2.0 if at_once else 1.0] * 5]
 
 
 @pytest.mark.parametrize("rate", [0.5, torch.tensor(0.5)])

@@ -40,16 +40,21 @@ def steps_before(optimizer: Any) -> int | None:
     Transformers or Lightning which calls it. Otherwise it is 0 for one that keeps a state and has none yet. Called once
     in a process: a count on a device is waited for.
     """
-    states = getattr(optimizer, "state", None)
-    entries = [*(states.values() if isinstance(states, Mapping) else ()), *optimizer.param_groups]
-    counts = [_number(entry["step"]) for entry in entries if isinstance(entry, Mapping) and "step" in entry]
-    counted = max((count for count in counts if count is not None), default=None)
+    states, counted = getattr(optimizer, "state", None), counted_steps(optimizer)
     if counted:
         return counted
     of_trainer = _steps_of_trainer()
     if of_trainer is not None:
         return of_trainer
     return 0 if counted == 0 or isinstance(optimizer, _COUNTING) or (_has_momentum(optimizer) and not states) else None
+
+
+def counted_steps(optimizer: Any) -> int | None:
+    """Return the number of steps in the state of an optimizer; None: it has none."""
+    states = getattr(optimizer, "state", None)
+    entries = [*(states.values() if isinstance(states, Mapping) else ()), *optimizer.param_groups]
+    counts = [_number(entry["step"]) for entry in entries if isinstance(entry, Mapping) and "step" in entry]
+    return max((count for count in counts if count is not None), default=None)
 
 
 def keeps_state(optimizer: Any) -> bool:

@@ -15,6 +15,7 @@ from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.torch.diagnose.frozen_batch_norms import FrozenBatchNorms
 from leadline.frameworks.torch.diagnose.frozen_groups import FrozenGroups
+from leadline.frameworks.torch.diagnose.loaded_states import LoadedStates, moment_checks
 from leadline.frameworks.torch.diagnose.process_checks import count_replicas, device_memory
 from leadline.frameworks.torch.diagnose.recompilations import Recompilations
 from leadline.frameworks.torch.diagnose.running_averages import RunningAverages
@@ -60,9 +61,11 @@ class _OptimizerChecks:
         self.is_tracked = False
         """Whether the current or next step of the optimizer is inspected."""
         self.replicas = count_replicas(roots, parameters_of(optimizer))
+        self.captures = 0
 
 
 _NO_MODES: Final = -1.0
+_MOMENTS_EVERY: Final = 5
 
 
 class LoopChecks:
@@ -77,8 +80,8 @@ class LoopChecks:
     ``<model>/other_calls_with_dropout`` (the most between two updates, without gradients and without a loss),
     ``<model>/frozen_batch_norms`` (those in training mode), what ``RunningAverages`` finds,
     ``<parameter>/outside_optimizers`` and ``<parameter>/frozen_by_optimizer`` (1 or 0), ``<model>/replicas``
-    (see ``count_replicas``), what ``StartingOver``, ``Schedules`` and ``Recompilations`` find, and the memory of the
-    process.
+    (see ``count_replicas``), what ``StartingOver``, ``LoadedStates``, ``Schedules`` and ``Recompilations`` find, at
+    every fifth of the captured steps the norms of moments, and the memory of the process.
     """
 
     def __init__(
@@ -88,8 +91,9 @@ class LoopChecks:
         callbacks: StepCallbacks,
         lost: StartingOver,
         schedules: Schedules,
+        loaded: LoadedStates,
     ) -> None:
-        self.lost, self._schedules = lost, schedules
+        self.lost, self._schedules, self._loaded = lost, schedules, loaded
         self._names, self._registry, self._callbacks = names, registry, callbacks
         self.is_enabled = callbacks.captures_checks()
         """Whether checks are captured at any step; otherwise nothing is inspected."""
@@ -110,6 +114,7 @@ class LoopChecks:
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
         """Handle the start of an optimizer step; called after the callback of the same name."""
         self.lost.before_update(optimizer)
+        self._loaded.before_update(optimizer)
         is_captured = self._callbacks.wants_checks()
         if not is_captured and not self.is_tracking:
             return
@@ -153,9 +158,14 @@ class LoopChecks:
         candidates = (kind, *(f"{kind}_{number}" for number in range(1, len(taken) + 2)))
         return next(candidate for candidate in candidates if candidate not in taken)
 
-    def _results(self, optimizer: torch.optim.Optimizer, model: _OptimizerChecks) -> dict[str, float]:
-        results = process_memory() | device_memory() | model.frozen.find(optimizer, self._names)
+    def _results(self, optimizer: torch.optim.Optimizer, model: _OptimizerChecks) -> dict[str, object]:
+        results: dict[str, object] = {**process_memory(), **device_memory()}
+        results |= model.frozen.find(optimizer, self._names)
         results |= self.lost.results(optimizer, model.label, self._names)
+        results |= self._loaded.results(optimizer, model.label)
+        if model.captures % _MOMENTS_EVERY == 0:
+            results |= moment_checks(optimizer, model.label)
+        model.captures += 1
         results |= self._schedules.results(optimizer, model.label) | self._recompilations.results()
         if model.replicas is not None:
             results[f"{model.name}/replicas"] = float(model.replicas)

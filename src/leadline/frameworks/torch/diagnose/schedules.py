@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import HookGuard
-from leadline.records.names import COSINE_PROGRESS, RATE_SHARE, SCHEDULE_STEPS
+from leadline.records.names import COSINE_PROGRESS, RATE_SHARE, SCHEDULE_STEPS, SCHEDULERS
 
 
 class Schedules:
@@ -19,6 +19,8 @@ class Schedules:
 
     def __init__(self, guard: HookGuard) -> None:
         self._guard, self._patches = guard, Patches()
+        self._latest: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        """The steps of schedulers at the last count."""
         self._known: weakref.WeakKeyDictionary[Any, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()
 
     def install(self) -> None:
@@ -49,7 +51,21 @@ class Schedules:
         cosines = [schedule for schedule in schedulers if type(schedule) is CosineAnnealingLR and schedule.T_max > 0]
         if cosines:
             found[f"{label}/{COSINE_PROGRESS}"] = max(cosine.last_epoch / cosine.T_max for cosine in cosines)
+        if len(schedulers) > 1:
+            found[f"{label}/{SCHEDULERS}"] = float(self._count_stepped(schedulers))
         return found
+
+    def _count_stepped(self, schedulers: list[Any]) -> int:
+        """Return how many schedulers, those that are part of another left out, have made steps since the last call."""
+        inner = {id(part) for schedule in schedulers for part in getattr(schedule, "_schedulers", ())}
+        own = [schedule for schedule in schedulers if id(schedule) not in inner]
+        stepped = [schedule for schedule in own if schedule.last_epoch > self._latest.get(schedule, 0)]
+        self._latest.update({schedule: schedule.last_epoch for schedule in own})
+        return len(stepped)
+
+    def counts(self, optimizer: Any) -> list[int]:
+        """Return how often each scheduler of an optimizer was stepped."""
+        return [known.last_epoch for reference in self._known.get(optimizer, ()) if (known := reference()) is not None]
 
     def _make_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
         guard, note = self._guard, self._note

@@ -10,7 +10,7 @@ measured as multiples of a fixed piece of work beside them, so that the speed of
 * ``whole process``: from start to exit on the clock, in seconds beyond bare; the note has the overhead that is told;
 * ``processor``: the processor time of all processes from start to exit, agent and judge among them, in seconds beyond
   bare. In JAX, whose capture programs are compiled, that of the first watched run, and of one more (``again``) for
-  which the cache of Leadline has the program.
+  which the cache of Leadline has the program. *bare* is that of the bare process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,18 @@ from pathlib import Path
 import harness
 from harness import Limit, Row
 
-STEPS = {"3 modules": 6000, "101 layers": 4000, "transformer": 200, "compiled": 1000, "keras": 1000, "jax": 2000}
+STEPS = {
+    "3 modules": 6000,
+    "101 layers": 4000,
+    "transformer": 200,
+    "compiled": 1000,
+    "keras": 1000,
+    "jax": 2000,
+    "tensorflow": 2000,
+    "mxnet": 2000,
+    "xgboost": 600,
+    "lightgbm": 600,
+}
 _FIRST = 4
 """One step in so many is a first one; the others are settled."""
 _COMPILE = ("jax",)
@@ -115,6 +126,7 @@ def rows(kind: str, pairs: list[Pair]) -> list[Row]:
         row("settled", [pair.ratio(0, is_settled=True) for pair in pairs], limit=limit, note=pairs[-1].told),
         row("settled, all threads", [pair.ratio(1, is_settled=True) for pair in pairs]),
         row("median step", [pair.ratio(0, is_settled=True, by=statistics.median) for pair in pairs]),
+        row("processor, bare", [pair.processor["bare"] for pair in pairs], "s"),
         row("whole process", [pair.seconds["watched"] - pair.seconds["bare"] for pair in pairs], "s"),
         *(
             row(f"processor, {name}", [pair.processor[name] - pair.processor["bare"] for pair in pairs], "s")

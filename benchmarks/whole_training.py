@@ -7,6 +7,7 @@ training's thread, of all threads and on the clock for each step, in multiples o
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import sys
@@ -106,6 +107,78 @@ def jax_step() -> Step:
     return step
 
 
+def tensorflow_step() -> Step:
+    """Return a step of a chain of small layers in TensorFlow, with the update by hand in a ``tf.function``."""
+    import tensorflow as tf
+
+    tf.random.set_seed(0)
+    weights = [tf.Variable(tf.random.normal((32, 32)) / 6) for _ in range(20)]
+    generator = np.random.default_rng(0)
+    inputs = tf.constant(generator.normal(size=(16, 32)).astype("float32"))
+    labels = tf.constant(generator.integers(0, 32, 16))
+
+    @tf.function
+    def update(inputs, labels):  # type: ignore[no-untyped-def]
+        with tf.GradientTape() as tape:
+            for weight in weights:
+                inputs = tf.nn.relu(inputs @ weight)
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, inputs))
+        for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
+            weight.assign_sub(1e-3 * gradient)
+        return loss
+
+    return lambda: update(inputs, labels)
+
+
+def gluon_step() -> Step:
+    """Return a step of a chain of small layers in MXNet."""
+    import mxnet as mx
+    from mxnet import autograd, gluon
+
+    mx.random.seed(0)
+    model = gluon.nn.HybridSequential()
+    for _ in range(20):
+        model.add(gluon.nn.Dense(32, activation="relu"))
+    model.add(gluon.nn.Dense(4))
+    model.initialize(mx.init.Xavier())
+    trainer = gluon.Trainer(model.collect_params(), "sgd", {"learning_rate": 1e-3})
+    generator, loss = np.random.default_rng(0), gluon.loss.SoftmaxCrossEntropyLoss()
+    inputs, labels = mx.nd.array(generator.normal(size=(16, 32))), mx.nd.array(generator.integers(0, 4, 16))
+
+    def step() -> None:
+        with autograd.record():
+            value = loss(model(inputs), labels)
+        value.backward()
+        trainer.step(16)
+        value.wait_to_read()
+
+    return step
+
+
+def boosted_data() -> tuple[np.ndarray, np.ndarray]:
+    """Return samples and labels of a boosted model."""
+    samples = np.random.default_rng(0).normal(size=(20_000, 30)).astype(np.float32)
+    return samples, (samples[:, 0] + samples[:, 1] ** 2 > 1).astype(int)
+
+
+def xgboost_step() -> Step:
+    """Return a round of XGBoost."""
+    import xgboost
+
+    data = xgboost.DMatrix(*boosted_data())
+    booster = xgboost.Booster({"objective": "binary:logistic", "nthread": 1}, [data])
+    rounds = itertools.count()
+    return lambda: booster.update(data, next(rounds))
+
+
+def lightgbm_step() -> Step:
+    """Return a round of LightGBM."""
+    import lightgbm
+
+    settings = {"objective": "binary", "num_threads": 1, "verbose": -1}
+    return lightgbm.Booster(settings, lightgbm.Dataset(*boosted_data())).update
+
+
 KINDS: dict[str, Callable[[], Step]] = {
     "3 modules": lambda: chain_step(3),
     "101 layers": lambda: chain_step(201),
@@ -113,6 +186,10 @@ KINDS: dict[str, Callable[[], Step]] = {
     "compiled": lambda: transformer_step(is_compiled=True),
     "keras": keras_step,
     "jax": jax_step,
+    "tensorflow": tensorflow_step,
+    "mxnet": gluon_step,
+    "xgboost": xgboost_step,
+    "lightgbm": lightgbm_step,
 }
 
 

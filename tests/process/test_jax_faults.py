@@ -15,6 +15,7 @@ FAULTS = {
     "exploding": "exploding_gradient",
     "vanishing": "vanishing_gradient",
     "dead_relu": "dead_relu",
+    "cut": "no_gradient",
     "untrained": "no_learning",
     "overfit": "overfit",
 }

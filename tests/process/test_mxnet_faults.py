@@ -19,6 +19,7 @@ FAULTS = {
     "wrong_loss": "loss_input",
     "wrong_loss_hybrid": "loss_input",
     "overfit": "overfit",
+    "cut": "no_gradient",
 }
 CAPTURE = {
     "nan": ("--capture", "layers:every=1"),

@@ -13,6 +13,7 @@ STOPPED = 10
 FAULTS = {
     "nan": "nonfinite_origin",
     "nan_xla": "nonfinite_origin",
+    "by_hand": "exploding_tensor",
     "exploding": "exploding_gradient",
     "vanishing": "vanishing_gradient",
     "dead_relu": "dead_relu",
@@ -42,7 +43,7 @@ def test_a_fault_is_found_and_stops_the_training(fault: str, tmp_path: Path) -> 
     ended = train(fault, tmp_path)
     findings = ended.run.findings().to_pylist()
     assert {finding["rule"] for finding in findings} == {FAULTS[fault]}
-    if fault.startswith("nan"):
+    if fault.startswith("nan") or fault == "by_hand":
         assert min(finding["step"] for finding in findings) == NAN_STEP
     if fault == "pixels":
         assert "is given labels from 0 to 255" in findings[0]["message"]
@@ -50,7 +51,7 @@ def test_a_fault_is_found_and_stops_the_training(fault: str, tmp_path: Path) -> 
     assert "the script went on" not in ended.out
 
 
-@pytest.mark.parametrize("fault", ["nan_xla", "overfit"])
+@pytest.mark.parametrize("fault", ["nan_xla", "by_hand", "overfit"])
 def test_healthy_twins_are_left_alone(fault: str, tmp_path: Path) -> None:
     """The twins of most faults are nearly the same training."""
     ended = train(fault, tmp_path, "healthy", rules=[*dict.fromkeys(FAULTS.values())])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, Literal
 
 MODES: Final[tuple[str, ...]] = ("train", "eval", "predict", "global")
@@ -188,6 +189,22 @@ def module_of(name: str) -> str:
         return match[1]
     of_path = _PATH.fullmatch(name)
     return of_path[1] if of_path else name.rpartition("/")[2].rpartition(".")[0]
+
+
+def path_of(parameter: str) -> str:
+    """Return what stands before a parameter's own name: ``block.0``, ``layers/0``; "" if it has no path.
+
+    Gluon has no separator of its own: ``net0_dense0`` stands before the weight of ``net0_dense0_weight``.
+    """
+    end = max(parameter.rfind("."), parameter.rfind("/"))
+    return parameter[: end if end >= 0 else max(parameter.rfind("_"), 0)]
+
+
+def layers_of(parameters: Iterable[str]) -> dict[str, str]:
+    """Return the path of each parameter's layer; "" for those at the root of a model whose others have a path."""
+    names = list(parameters)
+    have_paths = any("." in name or "/" in name for name in names)
+    return {name: path_of(name) if not have_paths or "." in name or "/" in name else "" for name in names}
 
 
 def rank_of(worker: str) -> int | None:

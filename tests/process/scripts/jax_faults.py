@@ -24,12 +24,14 @@ class Network(nn.Module):
     activation: str = "relu"
     bias: float = 0.0
     broken_at: float = np.inf
+    is_cut: bool = False
 
     @nn.compact
     def __call__(self, x):
         for at, width in enumerate(self.widths):
             layer = nn.remat(nn.Dense)(width, name=f"dense_{at}", bias_init=nn.initializers.constant(self.bias))
             x = getattr(jax.nn, self.activation)(layer(x))
+            x = jax.lax.stop_gradient(x) if self.is_cut and not at else x
         x = Scale(name="scale")(x, self.broken_at)
         return nn.Dense(3, name="last")(x)
 
@@ -86,6 +88,11 @@ def vanishing():
 
 def dead_relu():
     fit(Network(bias=-50.0 if IS_FAULTY else 0.1))
+
+
+def cut():
+    """No gradient reaches the first layer."""
+    fit(Network(is_cut=IS_FAULTY))
 
 
 def untrained():

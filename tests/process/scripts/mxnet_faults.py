@@ -69,6 +69,12 @@ def dead_relu():
     fit(network(nn.Dense(16, bias_initializer=bias), nn.Activation("relu")))
 
 
+def cut():
+    """No gradient reaches the first layer."""
+    between = [nn.HybridLambda("BlockGrad")] if IS_FAULTY else []
+    fit(network(nn.Dense(16, activation="relu"), *between))
+
+
 def untrained():
     """The multiplier of the first layer's rate is too small to change a bit; in the twin it is 0."""
     first = nn.Dense(16, activation="relu")

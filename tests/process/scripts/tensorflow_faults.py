@@ -9,6 +9,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 NAME, IS_FAULTY = sys.argv[1], "healthy" not in sys.argv
 FAULT, XLA = NAME.removesuffix("_xla"), NAME.endswith("_xla")
@@ -35,6 +36,18 @@ def nan():
     if IS_FAULTY:
         X[7 * BATCH + 5, 3] = np.nan
     fit(network(L.Dense(16, activation="relu")))
+
+
+def by_hand():
+    """The update is the script's own, outside of a function; the loss is NaN from step 7 on."""
+    weights, bias = tf.Variable(tf.random.normal((12, 3)) * 0.1), tf.Variable(tf.zeros(3))
+    for at in range(100 * STEPS if IS_FAULTY else STEPS):
+        batch = slice(at % STEPS * BATCH, at % STEPS * BATCH + BATCH)
+        with tf.GradientTape() as tape:
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(Y[batch], X[batch] @ weights + bias)
+            loss = tf.reduce_mean(losses) * (float("nan") if IS_FAULTY and at >= 7 else 1.0)
+        for variable, gradient in zip((weights, bias), tape.gradient(loss, [weights, bias]), strict=True):
+            variable.assign_sub(0.05 * gradient)
 
 
 def exploding():

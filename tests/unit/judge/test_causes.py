@@ -62,3 +62,12 @@ def test_built_in_rules_explain_only_existing_rules() -> None:
     for name in BUILT_IN:
         explained = set(find_rule(name).explains)
         assert explained <= set(BUILT_IN) - {name}, f"{name} explains {explained - set(BUILT_IN) or 'itself'}"
+
+
+def test_large_inputs_explain_a_nan_only_by_what_grew_between_them() -> None:
+    def declared(name: str, step: int) -> FiredRule:
+        return found(name, step, *find_rule(name).explains)
+
+    scale, grew, nan = declared("unscaled_input", 1), declared("exploding_gradient", 15), found("exploding_tensor", 21)
+    assert causes([scale, nan]) == {}
+    assert causes([scale, grew, nan]) == dict.fromkeys(("exploding_gradient", "exploding_tensor"), "unscaled_input")

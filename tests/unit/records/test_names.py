@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.records.names import module_of
+from leadline.records.names import layers_of, module_of
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,26 @@ from leadline.records.names import module_of
 )
 def test_the_module_of_a_tensor(name: str, module: str) -> None:
     assert module_of(name) == module
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (("layer1/w", "layer1/b"), ("layer2/w", "layer2/b")),
+        (("layers/0/weight", "layers/0/bias"), ("layers/1/weight", "layers/1/bias")),
+        (("Dense_0/kernel", "Dense_0/bias"), ("Dense_1/kernel", "Dense_1/bias")),
+        (("mlp/~/linear_0/w", "mlp/~/linear_0/b"), ("mlp/~/linear_1/w", "mlp/~/linear_1/b")),
+        (("0/0", "0/1"), ("2/0", "2/1")),
+        (("net0_dense0_weight", "net0_dense0_bias"), ("net0_dense1_weight", "net0_dense1_bias")),
+        (("block.0.weight", "block.0.bias"), ("block.1.weight", "block.1.bias")),
+        (("sequential/dense/kernel", "sequential/dense/bias"), ("pos_embed", "cls_token")),
+    ],
+)
+def test_the_layers_of_parameters(first: tuple[str, ...], second: tuple[str, ...]) -> None:
+    layers = layers_of([*first, *second])
+    assert len({layers[name] for name in first}) == len({layers[name] for name in second}) == 1
+    assert layers[first[0]] != layers[second[0]]
+
+
+def test_names_without_a_path_tell_no_layer() -> None:
+    assert set(layers_of(["w1", "b1", "w2", "b2"]).values()) == {""}

@@ -109,6 +109,37 @@ def test_fires_for_the_first_layers_after_ten_steps(gradient: float | None) -> N
     )
 
 
+@pytest.mark.parametrize(
+    ("dead", "rest", "layer"),
+    [
+        (("layer1/w", "layer1/b"), ("layer2/w",), "layer1"),
+        (("Dense_0/kernel", "Dense_0/bias"), ("Dense_1/kernel",), "Dense_0"),
+        (("net0_dense0_weight", "net0_dense0_bias"), ("net0_dense1_weight",), "net0_dense0"),
+        (("w1", "b1"), ("w2",), ""),
+    ],
+)
+def test_the_first_layer_is_found_by_its_path(dead: tuple[str, ...], rest: tuple[str, ...], layer: str) -> None:
+    infos = {
+        f"{prefix}{name}": TensorInfo(f"{prefix}{name}", (collection,), (4, 4))
+        for name in (*dead, *rest)
+        for prefix, collection in (("", "weights"), ("gradient/", "gradients"))
+    }
+    numbers = dict.fromkeys(dead, 0.0) | dict.fromkeys(rest, 0.5)
+    captures = [
+        Capture(at, values, infos=infos)
+        for at in (0, 1, 2, 5, 10)
+        for values in (
+            {f"gradient/{name}": {"abs_max": value} for name, value in numbers.items()},
+            {name: {"update_ratio": value} for name, value in numbers.items()},
+        )
+    ]
+    verdict = judge([captures])[-1]
+    if layer:
+        assert message([verdict]).startswith(f"layer {layer} has a gradient of exactly 0")
+    else:
+        assert verdict == Undecided("some parameters have no gradient, and the names of parameters tell no layers")
+
+
 def test_layers_behind_others_are_not_evaluated() -> None:
     gradients = HEALTHY | {"hidden.weight": 0.0, "hidden.bias": 0.0}
     assert judge(step(at, gradients) for at in (0, 1, 2, 10, 20))[-1] == Clear()

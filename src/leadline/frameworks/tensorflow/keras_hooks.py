@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Final
@@ -119,6 +120,7 @@ class KerasHooks:
         def gradients(items: Sequence[CaptureItem]) -> list[CapturedTensor]:
             return _gradients_of(optimizer, grads, variables, items)
 
+        self._guard.run(self._steps.before_optimizer)
         self._guard.run(self._steps.begin_update, update.optimizer, gradients, variables or ())
 
     def _make_scale_loss(self, original: Original) -> Original:
@@ -330,9 +332,32 @@ def _tap_norm(taps: Any, optimizer: Any, grads: Sequence[Any]) -> None:
     taps.add_number(optimizer.name, GRADIENT_NORMS, norm)
 
 
+class _Names:
+    """The names of variables that are not Keras's: their own, with a number where others alive have the same one."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, list[weakref.ref[Any]]] = {}
+        self._known: dict[int, tuple[weakref.ref[Any], str]] = {}
+
+    def name_of(self, variable: Any) -> str:
+        reference, name = self._known.get(id(variable), (None, ""))
+        if reference is not None and reference() is variable:
+            return name
+        own = variable.name.partition(":")[0]
+        others = self._named.setdefault(own, [])
+        at = next((at for at, other in enumerate(others) if other() is None), len(others))
+        others[at : at + 1] = [weakref.ref(variable)]
+        name = f"{own}_{at}" if at else own
+        self._known[id(variable)] = others[at], name
+        return name
+
+
+_NAMES = _Names()
+
+
 def name_of(variable: Any) -> str:
-    """Return the name of a variable: its path, of one that is not Keras's its name."""
-    return str(getattr(variable, "path", None) or variable.name.partition(":")[0])
+    """Return the name of a variable: its path; ``Variable_1`` of the second that has no other name of its own."""
+    return str(getattr(variable, "path", None) or _NAMES.name_of(variable))
 
 
 def _tap_layer(taps: Any, layer: Any, name: str, inputs: Any, outputs: Any, *, is_outermost: bool) -> None:

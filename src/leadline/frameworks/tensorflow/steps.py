@@ -80,6 +80,8 @@ class Steps:
         self._call: StepCall | None = None
         self._eager_gradients: Callable[[Sequence[CaptureItem]], list[CapturedTensor]] | None = None
         self._pending: _Step | None = None
+        self.before_optimizer: Callable[[], None] = lambda: None
+        """Called before an optimizer uses the gradients that were computed outside of a function."""
         self.eager_variables: Sequence[Any] = ()
         """The variables of the current eager update: an optimizer has none before its first one."""
         self.scaled_loss: tuple[Any, Any] | None = None

@@ -108,8 +108,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         of the value that its group was made with (of ``max_lr`` in a cycle), and that the scheduler of a cosine was
         stepped more than 1.2 times as often as its ``T_max``, and that several schedulers of one optimizer, none of
         which is part of another, have made steps between two captures, three times: only of PyTorch's optimizers, whose
-        schedulers are observed. Of a causal language model of Transformers that is given labels by name, at least 99 % of them the
-        token at their place, it remarks, at the first two steps: that the end token of its configuration occurs in at
+        schedulers are observed. Of a causal language model of Transformers that is given labels by name, at
+        least 99 % of them the token at their place, it remarks, at the first two steps: that the end token of
+        its configuration occurs in at
         least 8 sequences, and never as a label; that rows hold several samples (``position_ids`` begin again at 0) that
         attend to each other, because there is an attention mask, or keys and values were kept; that at least 4
         sequences of each batch begin with the same 4 or more tokens, and these are labels; that all tokens are labels

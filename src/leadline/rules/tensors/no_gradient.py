@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Final
 import msgspec
 
 from leadline.records.formatting import counted
-from leadline.records.names import module_of
+from leadline.records.names import layers_of, path_of
 from leadline.rules import (
     Advice,
     Clear,
@@ -118,7 +118,9 @@ class NoGradient(Rule, frozen=True, kw_only=True):
     Not a number:
         A gradient of NaN is a gradient. Steps that a gradient scaler skipped are not evaluated.
     Blind spots:
-        Layers are taken in the order in which the model registers them. A single layer behind others is reported by
+        A layer is what has the same path in the names of parameters (``block.0``, ``layers/0``, ``net0_dense0``), in
+        the order in which the model registers them; without paths it is undecided if only some parameters have a
+        gradient. A single layer behind others is reported by
         ``unused_parameter``. Query and key of an attention over one element have a gradient of 0 by design, and count
         if they are the first layers. Layers are captured at some steps only: what is said of them holds at these.
     Args:
@@ -207,6 +209,8 @@ class NoGradient(Rule, frozen=True, kw_only=True):
         streak = self._streak(known)
         if broken is None and streak:
             return suspected(streak, self.patience)
+        if any(self._is_dead(known, name) for name in known.held) and not any(layers_of(known.held).values()):
+            return Undecided("some parameters have no gradient, and the names of parameters tell no layers")
         verdict = clear_if_complete(window, "gradients")
         return Clear(known.idle.product()) if isinstance(verdict, Clear) else verdict
 
@@ -388,8 +392,8 @@ def _shortest(known: _Known, names: list[str]) -> Streak:
 def _layers(known: _Known) -> list[list[str]]:
     """Return the names of the parameters by layer, in the order of the model."""
     names = sorted(known.held, key=lambda name: known.held[name])
-    return [list(group) for _, group in groupby(names, key=module_of)]
+    return [list(group) for _, group in groupby(names, key=layers_of(names).__getitem__)]
 
 
 def _layer_name(names: list[str]) -> str:
-    return module_of(names[0]) or names[0]
+    return path_of(names[0]) or names[0]

@@ -153,8 +153,6 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
 
     explains: ClassVar[tuple[str, ...]] = (
         "check_input_images",
-        "exploding_tensor",
-        "nonfinite_origin",
         "exploding_gradient",
         "learning_rate",
         "loss_at_start",

@@ -88,6 +88,8 @@ class KerasLosses:
         local, trained, guard, add = self._local, self._trained, self._guard, self._add_trained
 
         def compute_loss(model: Any, *args: Any, **kwargs: Any) -> Any:
+            if not isinstance(model, torch.nn.Module):  # of another backend, in a script that imports PyTorch, too
+                return original(model, *args, **kwargs)
             local.model = model
             if torch.is_grad_enabled() and model not in trained:
                 guard.run(add, model)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,6 +25,8 @@ _OVERLAP: Final = 1.8
 _LEAST_CELLS: Final = 200
 """A cell around a step is at least this part of the axis wide."""
 _MAX_ROWS: Final = 160
+_BLOCK: Final = re.compile(r".*?[./]\d+(?=[./])")
+"""A name up to its first number: a layer or block of a model that repeats it."""
 _ROW_PIXELS: Final = 14
 _RATIOS: Final = ("ratio", "share", "fraction")
 _ZERO_OFFSET: Final = 1.0
@@ -110,7 +114,7 @@ def at_step(
     excluded_count = flat.size - finite.size
     if excluded_count:
         theme.add_note(
-            fig, f"{excluded_count:,} of {flat.size:,} values are not finite or too large", colour=theme.PALETTE[3]
+            fig, f"{excluded_count:,} of {flat.size:,} values are not finite or too large", colour=theme.FAULT
         )
     return fig.update_layout(bargap=0)
 
@@ -166,7 +170,7 @@ def layers(
             names,
             theme.float32(np.where(is_nonfinite, 1.0, np.nan)),
             "%{y}<br>step %{x:,}: not finite",
-            scale=[[0, theme.PALETTE[3]], [1, theme.PALETTE[3]]],
+            scale=[[0, theme.FAULT], [1, theme.FAULT]],
             title="",
             showscale=False,
         )
@@ -210,7 +214,7 @@ def _add_nonfinite(fig: go.Figure, steps: Floats, names: Sequence[str], values: 
     edges[1:, 0] = np.maximum(edges[1:, 0], edges[:-1, 1])  # they touch, or leave a gap
     cells = np.full((len(names), 2 * len(steps) - 1), np.nan)
     cells[:, ::2] = np.where(np.isinf(values), 1.0, np.nan)
-    red = [[0, theme.PALETTE[3]], [1, theme.PALETTE[3]]]
+    red = [[0, theme.FAULT], [1, theme.FAULT]]
     hover = "%{y}<br>step %{x:,.0f}: not finite"
     theme.add_heat_map(fig, edges.ravel(), names, theme.float32(cells), hover, scale=red, title="", showscale=False)
 
@@ -222,8 +226,18 @@ def _merge_rows(values: Floats, names: list[str]) -> tuple[Floats, list[str], in
         return values, theme.unique_labels(names), 1
     groups = [np.arange(start, min(start + rows_merged, len(names))) for start in range(0, len(names), rows_merged)]
     rows = np.stack([_column_medians(values[group]) for group in groups])
-    labels = [names[group[0]] if len(group) == 1 else f"{names[group[0]]} … {names[group[-1]]}" for group in groups]
+    labels = [_label(names[group[0]], names[group[-1]]) for group in groups]
     return rows, theme.unique_labels(labels), rows_merged
+
+
+def _label(first: str, last: str) -> str:
+    """Return the block of which a row has some tensors, ``gradient/blocks.11``, or the first and the last block."""
+    parts = zip(*(re.split(r"(?<=[./])", name) for name in (first, last)), strict=False)
+    shared = "".join(part for part, _ in takewhile(lambda pair: pair[0] == pair[1], parts))
+    if first == last or _BLOCK.match(shared):
+        return shared.rstrip("./")
+    blocks = [found[0] if (found := _BLOCK.match(name)) else name for name in (first, last)]
+    return f"{blocks[0]} … {blocks[1].rpartition('/')[2]}"
 
 
 def _column_medians(rows: Floats) -> Floats:

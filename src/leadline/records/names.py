@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final, Literal
 
 MODES: Final[tuple[str, ...]] = ("train", "eval", "predict", "global")
@@ -158,6 +159,12 @@ _RANK: Final = re.compile(r"rank(\d+)-")
 def display_name(owner: type) -> str:
     """Return the name of a rule or action class in snake case: ``vanishing_gradient``."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", owner.__name__).lower()
+
+
+def heading(name: str, collections: Iterable[str] = ()) -> str:
+    """Return what a chart calls a tensor: ``loss (CrossEntropyLoss)`` for the loss ``CrossEntropyLoss_output_0``."""
+    call = name.removesuffix("_output_0")
+    return f"loss ({call})" if call != name and "losses" in collections else name
 
 
 def is_module_collection(name: str) -> bool:

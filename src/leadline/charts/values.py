@@ -142,7 +142,7 @@ def layers(
         return theme.empty(missing, title or f"{theme.plain_text(statistic, 40)} of each tensor")
     tensors, steps = list(data["tensors"]), np.asarray(data["steps"])
     values, names, rows_merged = _merge_rows(values, tensors)
-    is_nonfinite, is_missing = np.isinf(values), np.isnan(values)
+    is_nonfinite = np.isinf(values)
     values[is_nonfinite] = np.nan
     is_ratio = any(word in statistic for word in _RATIOS)
     is_log = (not is_ratio or differs_widely(values)) if is_log is None else is_log
@@ -177,12 +177,11 @@ def layers(
     if more is not None:
         bad, _, _ = _merge_rows(more["values"], tensors)
         width = max(1.0, (max(steps[-1], more["steps"][-1]) - steps[0]) / _LEAST_CELLS)
-        _add_nonfinite(fig, more["steps"], names, bad, width)
+        end = 1.5 * steps[-1] - 0.5 * steps[-2] if len(steps) > 1 else steps[-1]  # of the last cell
+        _add_nonfinite(fig, more["steps"], names, bad, width, end if more["steps"][-1] > steps[-1] else 0.0)
     notes = [f"{rows_merged} tensors per row (median)"] if rows_merged > 1 else []
     notes += ["red: not finite"] if is_nonfinite.any() or more is not None else []
-    notes += ["grey: not captured"] if is_missing.any() or more is not None else []
-    if notes:
-        theme.add_note(fig, " · ".join(notes))
+    theme.add_note(fig, " · ".join([*notes, "grey: not captured"]))
     fig.update_layout(plot_bgcolor=theme.NOT_CAPTURED)
     fig.update_yaxes(autorange="reversed", type="category", showgrid=False, nticks=40)
     fig.update_layout(height=min(1000, max(260, 110 + _ROW_PIXELS * len(names))))
@@ -208,10 +207,17 @@ def with_nonfinite(data: LayerMatrix, counts: LayerMatrix) -> LayerMatrix:
     return {**data, "nonfinite": {"steps": steps, "values": np.where(is_bad[:, columns], np.inf, np.nan)}}
 
 
-def _add_nonfinite(fig: go.Figure, steps: Floats, names: Sequence[str], values: Floats, width: float) -> None:
-    """Draw red cells around steps, and nothing between them; the rows of ``values`` are those of the chart."""
+def _add_nonfinite(
+    fig: go.Figure, steps: Floats, names: Sequence[str], values: Floats, width: float, end: float
+) -> None:
+    """Draw red cells around steps, and nothing between them; the rows of ``values`` are those of the chart.
+
+    Args:
+        end: The last cell reaches to here at least.
+    """
     edges = np.stack([steps - width / 2, steps + width / 2], axis=1)
     edges[1:, 0] = np.maximum(edges[1:, 0], edges[:-1, 1])  # they touch, or leave a gap
+    edges[-1, 1] = max(edges[-1, 1], end)
     cells = np.full((len(names), 2 * len(steps) - 1), np.nan)
     cells[:, ::2] = np.where(np.isinf(values), 1.0, np.nan)
     red = [[0, theme.FAULT], [1, theme.FAULT]]

@@ -68,7 +68,7 @@ def test_a_training_that_was_stopped_by_hand(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_training_that_waits_for_its_data(tmp_path: Path) -> None:
     ended = watched(NOTICE, script("bound.py"), "loader", folder=tmp_path)
-    waits = rf"no problem found{PARTS}, 1 piece of advice \(.*\).*; input-bound: .*\. Try: .*num_workers.*"
+    waits = rf"; input-bound: .*; no problem found{PARTS} \(.*\).*\. Try: .*num_workers.*"
     check_outcome(ended, rf"Completed: 90 steps, {waits}")
 
 

@@ -144,8 +144,8 @@ SCENARIOS: Final[dict[str, tuple[Callable[[Path], str], str]]] = {
     "healthy": (healthy, r"Completed: 100 steps, no problem found in values and losses \(3 rules clear\)\."),
     "input_bound": (
         input_bound,
-        r"Completed: 100 steps, no problem found in values and losses, 1 piece of advice \(2 rules clear\); "
-        r"input-bound: 64 % of the step time is waiting for data.*\. Try: reading the next batches.*",
+        r"Completed: 100 steps; input-bound: 64 % of the step time is waiting for data.*; "
+        r"no problem found in values and losses \(2 rules clear\)\. Try: reading the next batches.*",
     ),
     "stopped_by_hand": (
         stopped_by_hand,

@@ -108,9 +108,9 @@ def find_bottleneck(
         framework: What trains, which changes the suggestions: ``tensorflow 2.21``, …; empty: PyTorch.
         loader: The worker processes of the data loader, and the processors of its node; None: unknown.
     Returns:
-        The bottleneck; None if too few steps were timed, if the machine was so overloaded that times say nothing, or if
-        what takes the most time was not measured. Compute is no bottleneck where the rule ``input_bound`` has found
-        that parts of the run wait for data.
+        The bottleneck; None if too few steps were timed, if the machine was so overloaded that times say nothing (but
+        of data that the training's thread loads itself), or if what takes the most time was not measured. Compute is
+        no bottleneck where the rule ``input_bound`` has found that parts of the run wait for data.
     """
     later = steps.only(mode="train").after_first()
     if later.count() < _MIN_STEPS:
@@ -122,13 +122,18 @@ def find_bottleneck(
     if overload is not None:
         evidence["overload"] = overload.to_dict()
     memory = _memory(system, states, evidence, tries)
-    if memory is not None or (overload is not None and overload.is_severe):
+    if memory is not None:
         return memory
+    input_state = states.get("input_bound", "")
+    if overload is not None and overload.is_severe:
+        # a thread that loads its data itself waits for a processor there as elsewhere, which changes no share
+        loads_itself = loader is not None and loader[0] == 0
+        return _largest(times, input_state, evidence, tries, only="data") if loads_itself else None
     if overload is not None and times.ready:
         times = times.without_waits(overload)
     bottleneck = (
         (_waiting(ranks.straggler, evidence, tries) if ranks is not None and ranks.straggler is not None else None)
-        or _largest(times, states.get("input_bound", ""), evidence, tries)
+        or _largest(times, input_state, evidence, tries)
         or _blocked(times, evidence, tries)
         or _idle_gpu(system, later, evidence, tries)
         or (_computing(times, evidence, tries) if is_boosted_run or _is_forward_known(times) else None)
@@ -227,7 +232,7 @@ def _waiting(straggler: SlowRank, evidence: Evidence, tries: Tries) -> Bottlenec
     )
 
 
-def _largest(times: _Times, input_bound: str, evidence: Evidence, tries: Tries) -> Bottleneck | None:
+def _largest(times: _Times, input_bound: str, evidence: Evidence, tries: Tries, *, only: str = "") -> Bottleneck | None:
     candidates = {
         "host": _before_the_model(times, input_bound, tries),
         OVERHEAD: (HOST, "Leadline's overhead", tries[OVERHEAD]),
@@ -242,7 +247,9 @@ def _largest(times: _Times, input_bound: str, evidence: Evidence, tries: Tries) 
     large = [
         name
         for name in candidates
-        if times.shares.get(name, 0.0) * times.step_seconds >= _LEAST_SECONDS and times.are_large(name)
+        if only in ("", name)
+        and times.shares.get(name, 0.0) * times.step_seconds >= _LEAST_SECONDS
+        and times.are_large(name)
     ]
     if not large:
         return None

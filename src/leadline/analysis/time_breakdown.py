@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, cast
 
 import numpy as np
@@ -185,21 +185,25 @@ def time_breakdown(
     steps = read_steps(timeline)
     ranks = compare_ranks(steps)
     job = read_job(timeline, steps, started_ns=read_manifest(run).started_ns, ended_ns=ended_ns)
+    overload = find_overload(steps)
+    bottleneck = find_bottleneck(
+        steps,
+        system,
+        ranks,
+        rule_states(run) if verdicts is None else verdicts,
+        framework=framework_of(run),
+        loader=loader_of(run),
+    )
+    if overload is not None and bottleneck is not None:
+        overload = replace(overload, loads_most=False)  # what the training waits for is known
     return TimeBreakdown(
         job,
         steps,
         read_throughput(steps, facts, device_names(facts, read_nodes(run), workers)),
         usage(system),
         ranks,
-        find_bottleneck(
-            steps,
-            system,
-            ranks,
-            rule_states(run) if verdicts is None else verdicts,
-            framework=framework_of(run),
-            loader=loader_of(run),
-        ),
-        find_overload(steps),
+        bottleneck,
+        overload,
     )
 
 

@@ -112,7 +112,7 @@ def progress(
         _add_progress(fig, index, name, rows)
     _shade_job(fig, job)
     for index, (start, end) in enumerate(interruptions[:_MAX_INTERRUPTIONS]):
-        _shade_interval(fig, start, end, theme.PALETTE[3], "interrupted", has_label=index == 0)
+        _shade_interval(fig, start, end, theme.FAULT, "interrupted", has_label=index == 0)
     theme.note_omitted(fig, len(groups) - theme.MAX_SERIES, "workers and modes")
     fig.update_yaxes(rangemode="tozero", tickformat=",d")
     return theme.set_legend(theme.set_time_axis(fig))

@@ -125,7 +125,7 @@ def _mark_nonfinite(fig: go.Figure, labels: Sequence[str], groups: Sequence[Mapp
             name=f"not finite (NaN or infinite): {total:,}",
             hovertemplate="%{text}<extra></extra>",
             cliponaxis=False,
-            marker={"symbol": "triangle-down", "size": 9, "color": theme.PALETTE[3]},
+            marker={"symbol": "triangle-down", "size": 9, "color": theme.FAULT},
         )
     )
 

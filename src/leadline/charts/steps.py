@@ -209,7 +209,7 @@ def rank_times(ranks: Ranks | None) -> go.Figure:
     seconds = np.array([ranks.own_ms(rank) / 1e3 for rank in names])
     slowest = ranks.straggler.rank if ranks.straggler else None
     fig = theme.figure(title, x="rank")
-    colours = [theme.PALETTE[3] if rank == slowest else theme.PALETTE[0] for rank in names]
+    colours = [theme.FAULT if rank == slowest else theme.PALETTE[0] for rank in names]
     hover = f"rank %{{x}}: {SECONDS_ON_HOVER}<extra></extra>"
     theme.add_bars(fig, "", [str(rank) for rank in names], theme.float32(seconds), colours, hover)
     fig.update_xaxes(type="category").update_yaxes(SECONDS)

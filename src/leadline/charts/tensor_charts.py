@@ -21,8 +21,10 @@ from leadline.charts.theme import plain_text
 from leadline.errors import DamagedRunError, NotCapturedError, NotYetError
 from leadline.reader.run import Run
 from leadline.reader.tensors import StoredTensor
+from leadline.records.documents import RuleSummary
 from leadline.records.loss_roles import role_of
-from leadline.records.names import MODES
+from leadline.records.names import MODES, heading
+from leadline.store.run_state import read_rule_summary
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -43,7 +45,7 @@ def scalar(
 ) -> go.Figure:
     """Draw a scalar over steps, with the findings that name it."""
     table, missing = view.statistic(name, "value", mode, worker), f"no value of {name} was captured"
-    return _mark(scalars.scalars(table, title=plain_text(name), is_log=is_log, missing=missing), view, [name])
+    return _mark(scalars.scalars(table, title=_heading(view, name), is_log=is_log, missing=missing), view, [name])
 
 
 @CatalogChart
@@ -67,7 +69,8 @@ def metric(
     worker = drawn_worker(view.digest, worker)
     table = pa.concat_tables([view.statistic(member, "value", mode, worker) for member in names[: theme.MAX_SERIES]])
     missing = f"no value of {name} was captured"
-    return _mark(scalars.scalars(table, title=plain_text(stem), is_log=is_log, missing=missing), view, names)
+    title = _heading(view, stem) if stem in names else plain_text(stem)
+    return _mark(scalars.scalars(table, title=title, is_log=is_log, missing=missing), view, names)
 
 
 @CatalogChart
@@ -117,7 +120,7 @@ def tensor(
     label = ", ".join(statistics) or "statistics"
     fig = scalars.scalars(
         pa.concat_tables([SCALAR_BUCKETS.empty_table(), *tables]),
-        title=f"{plain_text(label, 60)} of {plain_text(name, 60)}",
+        title=_heading(view, name) if label == "value" else f"{plain_text(label, 60)} of {_heading(view, name)}",
         is_log=is_log,
         missing="no statistic of this tensor was captured",
     )
@@ -196,17 +199,30 @@ def compare(
         for run, member in zip(names, views, strict=True)
     }
     label = plain_text(statistic, 40)
-    title = plain_text(name) if statistic == "value" else f"{label} of {plain_text(name, 60)}"
+    title = _heading(view, name) if statistic == "value" else f"{label} of {_heading(view, name)}"
     return scalars.compare(tables, title=title, is_log=is_log)
 
 
+def _heading(view: ChartView, name: str) -> str:
+    info = view.run.archive.infos().get(name)
+    return plain_text(heading(name, info.collections if info is not None else ()), 60)
+
+
 def _mark(fig: go.Figure, view: ChartView, tensors: Collection[str]) -> go.Figure:
-    """Mark the findings within the steps of the view that name one of the tensors, unless the chart is empty."""
+    """Mark the findings that name one of the tensors, and the first problem of the run, unless the chart is empty.
+
+    Only those within the steps of the view.
+    """
     if not fig.data:
         return fig
     start, end = view.start_step or 0, math.inf if view.end_step is None else view.end_step
     findings = [row for row in view.run.findings().to_pylist() if start <= row["step"] < end]
-    return marks.mark(fig, [row for row in findings if not set(tensors).isdisjoint(row["tensors"] or ())])
+    summary = read_rule_summary(view.run.path) or RuleSummary()
+    severe = {rule.name for rule in summary.rules if rule.severity != "advice"}
+    first = min((row for row in findings if row["rule"] in severe), key=lambda row: int(row["step"]), default=None)
+    return marks.mark(
+        fig, [row for row in findings if row is first or not set(tensors).isdisjoint(row["tensors"] or ())]
+    )
 
 
 def scalar_groups(digest: Digest) -> dict[str, list[str]]:

@@ -17,9 +17,11 @@ from leadline.records.names import PHASES
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-PALETTE: Final = ("#3677d9", "#d97e16", "#29a67c", "#e53939", "#bf1386", "#1386bf", "#853df2")
+PALETTE: Final = ("#3677d9", "#d97e16", "#29a67c", "#bf1386", "#1386bf", "#853df2")
 """Contrast at least 3:1 against white and near black; distinguishable with protanopia and deuteranopia (CIELAB distance
 of 18 or more, simulated after Machado, Oliveira and Fernandes 2009)."""
+FAULT: Final = "#e53939"
+"""For faults alone: values that are not finite, and what is too slow or was interrupted."""
 GREY: Final = "#8a8f98"
 """For remainders and secondary data."""
 TEXT: Final = "#7b8490"
@@ -31,20 +33,20 @@ NOT_CAPTURED: Final = "rgba(128,128,128,0.28)"
 DASHES: Final = ("solid", "dash", "dot", "dashdot")
 PHASE_COLOURS: Final = {
     "data": PALETTE[1],
-    "host": PALETTE[4],
-    "copy": PALETTE[4],
+    "host": PALETTE[3],
+    "copy": PALETTE[3],
     "forward": PALETTE[0],
-    "backward": PALETTE[6],
+    "backward": PALETTE[5],
     "optimizer": PALETTE[2],
     "compute": PALETTE[0],
-    "collective": PALETTE[3],
-    "checkpoint": PALETTE[5],
+    "collective": "#8a6d1f",
+    "checkpoint": PALETTE[4],
     "watching": "#5d6b82",
     "other": GREY,
-    "eval": PALETTE[5],
-    "predict": PALETTE[4],
+    "eval": PALETTE[4],
+    "predict": PALETTE[3],
     "train": PALETTE[0],
-    "initialization": "#a9b4c2",
+    "initialization": "#8494a8",
     "training_loop": "#14808c",
     "finalization": "#6b7787",
 }

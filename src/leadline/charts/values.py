@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,6 +25,8 @@ _OVERLAP: Final = 1.8
 _LEAST_CELLS: Final = 200
 """A cell around a step is at least this part of the axis wide."""
 _MAX_ROWS: Final = 160
+_BLOCK: Final = re.compile(r".*?[./]\d+(?=[./])")
+"""A name up to its first number: a layer or block of a model that repeats it."""
 _ROW_PIXELS: Final = 14
 _RATIOS: Final = ("ratio", "share", "fraction")
 _ZERO_OFFSET: Final = 1.0
@@ -110,7 +114,7 @@ def at_step(
     excluded_count = flat.size - finite.size
     if excluded_count:
         theme.add_note(
-            fig, f"{excluded_count:,} of {flat.size:,} values are not finite or too large", colour=theme.PALETTE[3]
+            fig, f"{excluded_count:,} of {flat.size:,} values are not finite or too large", colour=theme.FAULT
         )
     return fig.update_layout(bargap=0)
 
@@ -138,7 +142,7 @@ def layers(
         return theme.empty(missing, title or f"{theme.plain_text(statistic, 40)} of each tensor")
     tensors, steps = list(data["tensors"]), np.asarray(data["steps"])
     values, names, rows_merged = _merge_rows(values, tensors)
-    is_nonfinite, is_missing = np.isinf(values), np.isnan(values)
+    is_nonfinite = np.isinf(values)
     values[is_nonfinite] = np.nan
     is_ratio = any(word in statistic for word in _RATIOS)
     is_log = (not is_ratio or differs_widely(values)) if is_log is None else is_log
@@ -163,14 +167,14 @@ def layers(
     if more is not None:
         bad, _, _ = _merge_rows(more["values"], tensors)
         width = max(1.0, (max(steps[-1], more["steps"][-1]) - steps[0]) / _LEAST_CELLS)
-        _add_nonfinite(fig, more["steps"], names, bad, width)
+        end = 1.5 * steps[-1] - 0.5 * steps[-2] if len(steps) > 1 else steps[-1]  # of the last cell
+        _add_nonfinite(fig, more["steps"], names, bad, width, end if more["steps"][-1] > steps[-1] else 0.0)
     notes = {
         f"{rows_merged} tensors per row (median)": rows_merged > 1,
         "red: not finite": is_nonfinite.any() or more is not None,
-        "grey: not captured": is_missing.any() or more is not None,
+        "grey: not captured": True,
     }
-    if any(notes.values()):
-        theme.add_note(fig, " · ".join(note for note, holds in notes.items() if holds))
+    theme.add_note(fig, " · ".join(note for note, holds in notes.items() if holds))
     height = min(1000, max(260, 110 + _ROW_PIXELS * len(names)))
     fig.update_layout(plot_bgcolor=theme.NOT_CAPTURED, height=height)
     fig.update_yaxes(autorange="reversed", type="category", showgrid=False, nticks=40)
@@ -196,10 +200,17 @@ def with_nonfinite(data: LayerMatrix, counts: LayerMatrix) -> LayerMatrix:
     return {**data, "nonfinite": {"steps": steps, "values": np.where(is_bad[:, columns], np.inf, np.nan)}}
 
 
-def _add_nonfinite(fig: go.Figure, steps: Floats, names: Sequence[str], values: Floats, width: float) -> None:
-    """Draw red cells around steps, and nothing between them; the rows of ``values`` are those of the chart."""
+def _add_nonfinite(
+    fig: go.Figure, steps: Floats, names: Sequence[str], values: Floats, width: float, end: float
+) -> None:
+    """Draw red cells around steps, and nothing between them; the rows of ``values`` are those of the chart.
+
+    Args:
+        end: The last cell reaches to here at least.
+    """
     edges = np.stack([steps - width / 2, steps + width / 2], axis=1)
     edges[1:, 0] = np.maximum(edges[1:, 0], edges[:-1, 1])  # they touch, or leave a gap
+    edges[-1, 1] = max(edges[-1, 1], end)
     is_red = np.zeros((len(names), 2 * len(steps) - 1), bool)
     is_red[:, ::2] = np.isinf(values)
     _add_red(fig, edges.ravel(), names, is_red, "%{x:,.0f}")
@@ -207,7 +218,7 @@ def _add_nonfinite(fig: go.Figure, steps: Floats, names: Sequence[str], values: 
 
 def _add_red(fig: go.Figure, x: Floats, names: Sequence[str], is_red: npt.NDArray[np.bool_], step: str) -> None:
     cells = theme.float32(np.where(is_red, 1.0, np.nan))
-    red = [[0, theme.PALETTE[3]], [1, theme.PALETTE[3]]]
+    red = [[0, theme.FAULT], [1, theme.FAULT]]
     hover = f"%{{y}}<br>step {step}: not finite"
     theme.add_heat_map(fig, x, names, cells, hover, scale=red, title="", showscale=False)
 
@@ -219,8 +230,18 @@ def _merge_rows(values: Floats, names: list[str]) -> tuple[Floats, list[str], in
         return values, theme.unique_labels(names), 1
     groups = [np.arange(start, min(start + rows_merged, len(names))) for start in range(0, len(names), rows_merged)]
     rows = np.stack([_column_medians(values[group]) for group in groups])
-    labels = [names[group[0]] if len(group) == 1 else f"{names[group[0]]} … {names[group[-1]]}" for group in groups]
+    labels = [_label(names[group[0]], names[group[-1]]) for group in groups]
     return rows, theme.unique_labels(labels), rows_merged
+
+
+def _label(first: str, last: str) -> str:
+    """Return the block of which a row has some tensors, ``gradient/blocks.11``, or the first and the last block."""
+    parts = zip(*(re.split(r"(?<=[./])", name) for name in (first, last)), strict=False)
+    shared = "".join(part for part, _ in takewhile(lambda pair: pair[0] == pair[1], parts))
+    if first == last or _BLOCK.match(shared):
+        return shared.rstrip("./")
+    blocks = [found[0] if (found := _BLOCK.match(name)) else name for name in (first, last)]
+    return f"{blocks[0]} … {blocks[1].rpartition('/')[2]}"
 
 
 def _column_medians(rows: Floats) -> Floats:

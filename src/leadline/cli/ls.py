@@ -19,8 +19,8 @@ from leadline.errors import ConfigurationError
 from leadline.reader.find_runs import list_runs
 from leadline.reader.summary import RunSummary
 from leadline.records.formatting import duration, iso, printable
-from leadline.records.outcome import RUNNING
 from leadline.records.outcome_document import OutcomeDocument
+from leadline.records.run_end import RUNNING
 from leadline.remote.root_mirror import rebuild_catalogue
 
 _MIN_SECONDS: Final = 1.0

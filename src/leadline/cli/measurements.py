@@ -61,6 +61,8 @@ def sparkline_lines(digest: Digest, width: int) -> RenderableType | None:
     """
     names = [scalar for scalar in digest.scalar_names() if _is_shown(digest.run, scalar[0])]
     table = Table.grid(padding=(0, 2))
+    curve = ("",) if width >= _MIN_WIDTH else ()
+    table.add_row(*(Text(word, style="dim") for word in ("", "", "first → last", *curve, "smallest … largest")))
     for name, mode in names[:_MAX_SCALARS]:
         table.add_row(Text(name, overflow="ellipsis", no_wrap=True), *_row(digest, name, mode, width))
     if len(names) > _MAX_SCALARS:

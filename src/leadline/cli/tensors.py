@@ -6,6 +6,7 @@ from typing import Annotated, Final, NotRequired, TypedDict
 
 import pyarrow.compute as pc
 import typer
+from rich.text import Text
 
 import leadline
 from leadline.analysis.digest import Digest
@@ -58,18 +59,27 @@ def tensors(
         )
     else:
         width = table_width()
+        sets = list(dict.fromkeys(tuple(row["statistics"]) for row in rows))
+        is_short = statistic is None and len(sets) < len(rows)
         room = None if width is None else max(_MIN_COLLECTIONS_WIDTH, width // 4)
         cells = [
             (
                 row["name"],
                 _shape(row["shape"]),
                 cut(", ".join(row["collections"]), room),
-                ", ".join(row["statistics"]) if statistic is None else _change(row),
+                _change(row)
+                if statistic is not None
+                else str(sets.index(tuple(row["statistics"])) + 1)
+                if is_short
+                else ", ".join(row["statistics"]),
             )
             for row in rows
         ]
         last = "STATISTICS" if statistic is None else f"{statistic.upper()}, FIRST → LAST"
         print_lines(table(("NAME", "SHAPE", "COLLECTIONS", last), cells, width=width))
+        if is_short:
+            named = [(str(at), ", ".join(names)) for at, names in enumerate(sets, 1)]
+            print_lines(Text("\n").append_text(table(("", "STATISTICS"), named, width=width)))
 
 
 def _checked(regex: str | None) -> str | None:

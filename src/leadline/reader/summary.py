@@ -87,6 +87,7 @@ class _Status(msgspec.Struct):
     stopped_by: str | None = None
     exit_status: int | None = None
     ended_ns: int | None = None
+    error: str = ""
 
 
 class _EndedCapture(msgspec.Struct):
@@ -137,7 +138,11 @@ def summarize(path: str) -> RunSummary | None:
     if status.status not in JOB_STATUSES and os.path.exists(f"{path}/{layout.STATUS}"):
         unread.append(layout.STATUS)
     state = RunStatus(
-        status=status.status, ended_ns=status.ended_ns, stopped_by=status.stopped_by, exit_status=status.exit_status
+        status=status.status,
+        ended_ns=status.ended_ns,
+        stopped_by=status.stopped_by,
+        exit_status=status.exit_status,
+        error=status.error,
     )
     if state.status not in JOB_ENDED:
         state = liveness.effective_document(path)

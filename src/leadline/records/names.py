@@ -172,6 +172,12 @@ def display_name(owner: type) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", owner.__name__).lower()
 
 
+def heading(name: str, collections: Iterable[str] = ()) -> str:
+    """Return what a chart calls a tensor: ``loss (CrossEntropyLoss)`` for the loss ``CrossEntropyLoss_output_0``."""
+    call = name.removesuffix("_output_0")
+    return f"loss ({call})" if call != name and "losses" in collections else name
+
+
 def is_module_collection(name: str) -> bool:
     """Return whether a collection holds module inputs or outputs: ``layers``, ``relu_output`` …"""
     kind, _, side = name.rpartition("_")

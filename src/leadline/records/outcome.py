@@ -16,18 +16,16 @@ from leadline.records.documents import (
     TimeSummary,
     WorkerDocument,
 )
-from leadline.records.formatting import counted, first_words, number, signal_name
+from leadline.records.formatting import counted, first_words, number
 from leadline.records.names import JOB_ENDED, OVERHEAD, SEVERITIES
 from leadline.records.outcome_document import OutcomeDocument, RankedProblem, RankedRule
 from leadline.records.rule_counts import RuleCounts, count_rules
-from leadline.records.totals import steps_by_mode
+from leadline.records.run_end import error_of, how_it_ended
 
 Level = Literal["fatal", "warning", "advice", "clear", "unknown"]
 LEVELS: Final[tuple[Level, ...]] = ("fatal", "warning", "advice", "unknown", "clear")
 """The levels of an outcome, the worst first."""
 
-RUNNING: Final = {"Starting": "Starting", "InProgress": "Running", "Stopping": "Stopping"}
-"""How the statuses of a run that has not ended are shown."""
 _WORDS: Final[dict[Level, str]] = {
     "fatal": "▲ problem",
     "warning": "▲ problem",
@@ -37,13 +35,12 @@ _WORDS: Final[dict[Level, str]] = {
 }
 _ENDED: Final = {"Failed": "✗ failed", "Interrupted": "✗ interrupted", "Stopped": "■ stopped"}
 _BLIND: Final = "◌ blind"
-_NOTHING: Final = "Completed: no step was seen"
-_BY: Final = {"user": "by hand", "action": "by an action"}
 _READ_OUTPUT: Final = "read the output of the command, in the terminal or log where it ran"
 _REPORT: Final = "the latest version of Leadline; if it fails as well, please report this line"
+_SAME: Final = {"input": "input_bound", "communication": "straggler", "memory": "memory_growth"}
+"""The rule whose finding says the same as a bottleneck."""
 _MAX_CHARACTERS: Final = 240
 """The longest message or suggestion within the line; rules of users may be verbose."""
-_FIRST_SIGNAL_STATUS: Final = 128
 _NAMED_STEPS: Final = re.compile(r"(since|from) (step|round) \d")
 
 
@@ -199,17 +196,19 @@ def _outcome(status: RunStatus, summary: RuleSummary, workers: Sequence[WorkerDo
     stopped_by = describe.sender(status.stopped_by)
     fired, counts = ranked(summary.rules, stopped_by), count_rules(summary.rules)
     problems = [rule for rule in fired if rule.severity != "advice" or rule.name == stopped_by]
-    head = _head(status, workers)
-    error = _error(status, workers) if status.status == "Failed" else ""
+    head = how_it_ended(status, workers)
+    error = error_of(status, workers) if status.status == "Failed" else ""
     if problems:
         outcome = _with_problems(head, problems, fired, counts, stopped_by)
         return replace(outcome, verdict=f"{error}; {outcome.verdict}") if error else outcome
     of_model = [rule for rule in fired if rule.rule not in verdict_scope.OF_THE_MACHINE and rule.explained_by is None]
-    verdict = _verdict(status, summary, counts, workers, is_other=bool(of_model))
-    if status.status == "Failed":
-        advice = "" if error else _READ_OUTPUT
-        return RunOutcome(f"{head}{verdict}", "", advice, "", "fatal", counts, fired, verdict=error)
     time = summary.time or TimeSummary()
+    cause, slow, slow_advice = ("", "", "") if of_model else _slowest(time.bound, fired)
+    follows: Literal["", "advice", "problem"] = "problem" if of_model else "advice" if slow else ""
+    verdict = _verdict(status, summary, counts, workers, follows=follows, told=bool(of_model or cause))
+    if status.status == "Failed":
+        advice, verdict = "" if error else _READ_OUTPUT, _verdict(status, summary, counts, workers)
+        return RunOutcome(f"{head}{verdict}", "", advice, "", "fatal", counts, fired, verdict=error)
     note = (time.overload or {}).get("message", "")
     if of_model:
         first, message = of_model[0], _message(of_model[0])
@@ -218,11 +217,10 @@ def _outcome(status: RunStatus, summary: RuleSummary, workers: Sequence[WorkerDo
         return RunOutcome(
             headline, "", advice, first.name, "advice", counts, fired, note, verdict=f"{message}{verdict}"
         )
-    cause, slow, advice = _slowest(time.bound, fired)
     level: Level = "advice" if slow else "clear" if counts.clear else "unknown"
-    headline = verdict + (f"; {slow}" if slow else "")
+    headline = (f"; {slow}" if slow else "") + verdict
     return RunOutcome(
-        f"{head}{headline}", "", advice, cause, level, counts, fired, note, verdict=headline.lstrip(",; ")
+        f"{head}{headline}", "", slow_advice, cause, level, counts, fired, note, verdict=headline.lstrip(",; ")
     )
 
 
@@ -284,64 +282,30 @@ def _step(rule: SummarizedRule) -> int:
     return -1 if rule.step is None else rule.step
 
 
-def _head(status: RunStatus, workers: Sequence[WorkerDocument]) -> str:
-    """Return how the run ended or is going: ``Stopped at step 602 by exploding_tensor``."""
-    counts = steps_by_mode(workers)
-    train, trainings = counts.get("train", 0), describe.in_trainings(workers)
-    if status.status in RUNNING:
-        return f"{RUNNING[status.status]}: {_steps(counts)}{trainings}" if counts else RUNNING[status.status]
-    if status.status == "Completed":
-        is_cut = any(worker.off is not None for worker in workers)
-        return f"Completed: {_steps(counts)}{' captured' * is_cut}{trainings}" if counts else _NOTHING
-    if status.status == "Stopped":
-        by = describe.sender(status.stopped_by)
-        who = _BY.get(by, f"by {by}" if by else "")
-        return " ".join(part for part in ("Stopped", f"at step {number(train - 1)}" if train else "", who) if part)
-    place = f"at step {number(train)}" if train else f"after {_steps(counts)}" if counts else "before the first step"
-    if status.status == "Failed":
-        error = _error(status, workers)
-        return f"Failed{_exit(status.exit_status)} {place}" + (f": {error}" if error else "")
-    return f"{status.status} {place}" + (": job and agent ended without a final status" if _is_lost(status) else "")
-
-
-def _is_lost(status: RunStatus) -> bool:
-    return status.status == "Interrupted" and status.exit_status is None
-
-
-def _steps(counts: Mapping[str, int]) -> str:
-    """Return the training steps; those of other modes only where nothing was trained."""
-    return describe.steps({"train": counts["train"]} if counts.get("train") else counts)
-
-
-def _exit(code: int | None) -> str:
-    """`` with exit status 139 (SIGSEGV)``."""
-    if code is None:
-        return ""
-    name = signal_name(code - _FIRST_SIGNAL_STATUS) if code > _FIRST_SIGNAL_STATUS else ""
-    return f" with exit status {code}" + (f" ({name})" if name.startswith("SIG") else "")
-
-
-def _error(status: RunStatus, workers: Iterable[WorkerDocument]) -> str:
-    """Return the exception that ended a worker, or the job before its first step; empty: none is known."""
-    return next((worker.error for worker in workers if worker.error), status.error)
-
-
 def _verdict(
-    status: RunStatus, summary: RuleSummary, counts: RuleCounts, workers: Sequence[WorkerDocument], *, is_other: bool
+    status: RunStatus,
+    summary: RuleSummary,
+    counts: RuleCounts,
+    workers: Sequence[WorkerDocument],
+    *,
+    follows: Literal["", "advice", "problem"] = "",
+    told: bool = False,
 ) -> str:
     """``, no problem found in losses, 1 piece of advice (12 rules clear); too little was seen of validation``.
 
     Empty: a running run has no verdict yet.
 
     Args:
-        is_other: Whether it follows advice on the model, which is not counted then.
+        follows: What it follows in the line: nothing, advice on the time, or a problem of the model.
+        told: Whether the finding of a rule is told before it, which is not counted then.
     """
-    more = counts.advice - is_other
-    advice = f", {number(more)} {'more ' * is_other}{'piece' if more == 1 else 'pieces'} of advice" if more else ""
+    is_other, start = follows == "problem", ";" if follows else ","
+    more = counts.advice - told
+    advice = f", {number(more)} {'more ' * told}{'piece' if more == 1 else 'pieces'} of advice" if more else ""
     until = "; no rule found a problem until then" if any(worker.off is not None for worker in workers) else ""
     if status.status not in JOB_ENDED:
         lag = describe.judge_lag(summary, workers)
-        found = "; no other problem found so far" if is_other else ", no problem found so far"
+        found = f"{start} no {'other ' * is_other}problem found so far"
         so_far = f"{until or found}{advice} ({counts.words()})" if counts.clear else ""
         return so_far + (f"; {lag}" if lag else "")
     if not counts.total:
@@ -349,7 +313,7 @@ def _verdict(
     words = counts.words() + ("" if summary.complete else ", evaluation incomplete")
     if not counts.clear:
         return f"; no verdict ({words})"
-    found = "; no other problem found" if is_other else ", no problem found"
+    found = f"{start} no {'other ' * is_other}problem found"
     if status.status != "Completed":
         found = "; no rule found another problem" if is_other else "; no rule found a problem"
     seen, unseen = verdict_scope.words(summary.rules)
@@ -363,7 +327,9 @@ def _slowest(bound: Mapping[str, str] | None, fired: Sequence[SummarizedRule]) -
     overhead is not part of it: each surface shows it beside the outcome.
     """
     if bound and bound.get("kind") != "compute" and bound.get("phase") != OVERHEAD:
-        return "", f"{bound.get('kind')}-bound: {bound.get('message')}", bound.get("try", "")
+        same = _SAME.get(bound.get("kind", ""))
+        name = next((rule.name for rule in fired if rule.rule == same), "")
+        return name, f"{bound.get('kind')}-bound: {bound.get('message')}", bound.get("try", "")
     for rule in fired[:1]:
         start = "input-bound" if rule.rule == "input_bound" else rule.name
         return rule.name, f"{start}: {_message(rule)}", _first_attempt(rule.suggestion or "")
@@ -393,4 +359,9 @@ def _first_attempt(suggestion: str) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_CHARACTERS else f"{first_words(text, _MAX_CHARACTERS)} …"
+    """Return a text of at most the longest message, cut at the end of a clause if one ends in its second half."""
+    if len(text) <= _MAX_CHARACTERS:
+        return text
+    words = first_words(text, _MAX_CHARACTERS)
+    clause = max(words.rfind(end) for end in (", ", "; ", ": "))
+    return f"{words[:clause] if clause > len(words) // 2 else words} …"

@@ -50,7 +50,8 @@ def findings(sources: Sources) -> Section:
     )
     more = len(rows) - _MAX_DETAILED
     text = [f"{counted(len(rows), 'finding')}, the worst first."]
-    text += [f"{counted(folded, 'finding')} that follow from them are listed with their cause."] if folded else []
+    follow = "follows from them is listed with its" if folded == 1 else "follow from them are listed with their"
+    text += [f"{counted(folded, 'finding')} that {follow} cause."] if folded else []
     text += [f"Details of the first {_MAX_DETAILED} follow."] if more > 0 else []
     return Section("findings", "Findings", tuple(text), (), (_table(sources, rows),), parts)
 

@@ -88,7 +88,7 @@ def nonfinite_origin(*, healthy: bool) -> None:
 
     leadline run --preset full --capture layers:every=10 --rule nonfinite_origin faults.py nonfinite_origin
     step 40  nonfinite_origin: made by module 0 (standardize): 64 of 1,024 elements not finite in 0_output_0, from
-        finite inputs, at step 40
+        finite inputs
     names 0_output_0, cross_entropy_output_0
     """
     model = nn.Sequential(Standardize(1e-5 if healthy else 0.0), nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))

@@ -211,7 +211,7 @@ def timed(kind: str, *rules: dict[str, Any]) -> list[str]:
 
 def test_what_bounds_a_healthy_run_is_told_once() -> None:
     shown = timed("input", rule("a"))
-    assert shown[0].endswith("(1 rule clear); input-bound: 62 % of the step time is it.")
+    assert shown[0].endswith("; input-bound: 62 % of the step time is it; no problem found (1 rule clear).")
     assert shown[1] == "          Try: workers."
     assert shown[3] == "leadline  time: data loading 62 %"
     assert timed("compute", rule("a"))[2:4] == [

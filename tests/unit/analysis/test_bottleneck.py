@@ -115,6 +115,26 @@ def test_an_overloaded_machine_leaves_undecided_whether_the_training_waits_for_i
     assert message.endswith("timings are not reliable, and whether the training waits for its data is undecided")
 
 
+def test_a_thread_that_loads_its_data_itself_is_judged_on_an_overloaded_machine(tmp_path) -> None:
+    cpu, delayed = {"data": 5.0, "forward": 10.0}, {"data": 45.0, "forward": 40.0}
+    steps = training([{"data": 100.0, "forward": 50.0}] * 30, cpu_ms=cpu, delayed_ms=delayed)
+    breakdown = breakdown_of(tmp_path, steps)
+    system = Run(str(tmp_path / "run")).system_metrics()
+    found = find_bottleneck(breakdown.steps, system, None, loader=(0, 4))
+    assert found is not None
+    assert (found.kind, found.message) == ("input", "67 % of the step time is waiting for data")
+    assert found.suggestion.startswith("a num_workers of the DataLoader above 0")
+    assert find_bottleneck(breakdown.steps, system, None, loader=(2, 4)) is None
+    assert find_bottleneck(breakdown.steps, system, None, {"input_bound": "clear"}, loader=(0, 4)) is None
+    known = RunWriter(tmp_path / "known", batch_rows=5).write_all(merge_by_time(steps))
+    known.end()
+    known.write_node("node", cpu_count=4)
+    known.write_worker("rank0-1", state="ended", facts={"dataloader_workers": 0})
+    overload = read_time_breakdown(known.path).overload
+    assert overload is not None
+    assert "undecided" not in overload.message
+
+
 @pytest.mark.parametrize("delay_ms", [0.0, 10.0, 45.0, 100.0])
 @pytest.mark.parametrize(
     ("quiet", "kind", "phase"),

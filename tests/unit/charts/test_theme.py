@@ -41,10 +41,14 @@ def lab(seen: np.ndarray) -> np.ndarray:
     return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
 
 
-@pytest.mark.parametrize("colour", [*theme.PALETTE, theme.GREY, theme.TEXT])
+@pytest.mark.parametrize("colour", [*theme.PALETTE, theme.FAULT, theme.GREY, theme.TEXT, *theme.PHASE_COLOURS.values()])
 @pytest.mark.parametrize("ground", [WHITE, DARK])
 def test_colours_are_seen_on_light_and_dark(colour: str, ground: str) -> None:
     assert contrast(colour, ground) >= 3.0
+
+
+def test_red_is_for_faults_alone() -> None:
+    assert theme.FAULT not in (*theme.PALETTE, *theme.PHASE_COLOURS.values())
 
 
 @pytest.mark.parametrize("eye", MACHADO)

@@ -168,6 +168,7 @@ ITEM: Final = CapturePlan((CaptureItem("losses"),)).to_dict()["items"][0]
 WHOLE: Final[Mapping[str, Callable[[Path], Any]]] = {
     "completed": write,
     "failed": lambda path: write(path, status="Failed", exit_status=1),
+    "failed before it trained": lambda path: write(path, status="Failed", exit_status=1, error="ValueError: no data"),
     "stopped": lambda path: write(path, status="Stopped", stopped_by="loss_spike"),
     "interrupted": lambda path: write(path, status="Interrupted"),
     "in progress": lambda path: write(path, status="InProgress", is_over=False),

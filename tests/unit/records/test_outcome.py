@@ -75,16 +75,36 @@ def test_a_healthy_run() -> None:
 
 def test_performance_is_the_headline_only_where_nothing_is_wrong_with_the_model() -> None:
     time = TimeSummary(bound=INPUT)
-    bound = "input-bound: 64 % of the step time is waiting for data. Try: workers."
+    bound = "input-bound: 64 % of the step time is waiting for data"
     assert text(DONE, *CLEAR, time=time) == (
-        f"Completed: 603 steps, no problem found (12 rules clear, 1 undecided); {bound}"
+        f"Completed: 603 steps; {bound}; no problem found (12 rules clear, 1 undecided). Try: workers."
     )
-    assert text(DONE, rule("a"), SLOW).endswith("; input-bound: 64 % is waiting (step 50). Try: more workers.")
-    assert text(DONE, rule("a"), SLOW, time=time).endswith(bound), "the whole run goes before a part of it"
+    part = "; input-bound: 64 % is waiting (step 50); no problem found (1 rule clear). Try: more workers."
+    assert text(DONE, rule("a"), SLOW).endswith(part)
+    whole = f"{bound}; no problem found (1 rule clear). Try: workers."
+    assert text(DONE, rule("a"), SLOW, time=time).endswith(whole), "the whole run goes before a part of it"
     assert "waiting" not in text(DONE, SPIKE, SLOW, time=time)
     assert "compute" not in text(DONE, rule("a"), time=TimeSummary(bound={**INPUT, "kind": "compute"}))
     own = TimeSummary(bound={**INPUT, "kind": "host", "phase": OVERHEAD})
     assert "bound" not in text(DONE, rule("a"), time=own), "the overhead is told beside the outcome"
+
+
+def test_a_finding_that_says_the_same_as_the_bottleneck_is_told_once() -> None:
+    waits = fired("input_bound", 50, "64 % is waiting", severity="advice")
+    outcome = run_outcome(DONE, RuleSummary(complete=True, rules=(waits,), time=TimeSummary(bound=INPUT)), [WORKER])
+    assert (outcome.cause, outcome.level) == ("input_bound", "advice")
+    assert "piece of advice" not in outcome.text
+    assert "1 piece of advice" in text(DONE, SLOW, rule("a"), time=TimeSummary(bound={**INPUT, "kind": "host"}))
+
+
+def test_long_messages_are_cut_at_the_end_of_a_clause() -> None:
+    told = (
+        "cross entropy stays at 1.39, no better than guessing; " * 4 + "the gradients vanish at 2.weight (linear) " * 2
+    )
+    shown = text(DONE, fired("loss_spike", 5, told))
+    assert "no better than guessing …" in shown
+    words = "x " * 200
+    assert "x x …" in text(DONE, fired("loss_spike", 5, words))
 
 
 def brief(status: RunStatus, *rules: SummarizedRule, workers: Any = (WORKER,), **changes: Any) -> str:
@@ -124,9 +144,9 @@ def test_beside_status_and_steps_the_outcome_is_brief() -> None:
     assert brief(DONE, NAN, *CLEAR) == "exploding_tensor: loss is NaN (since step 600). Try: this."
     assert brief(DONE, VANISHING, SPIKE, NAN).startswith("2 problems; exploding_tensor: loss is NaN (since step 600).")
     assert brief(DONE, *CLEAR) == "no problem found (12 rules clear, 1 undecided)."
-    bound = "input-bound: 64 % of the step time is waiting for data. Try: workers."
+    bound = "input-bound: 64 % of the step time is waiting for data"
     waits = brief(DONE, *CLEAR, time=TimeSummary(bound=INPUT))
-    assert waits == f"no problem found (12 rules clear, 1 undecided); {bound}"
+    assert waits == f"{bound}; no problem found (12 rules clear, 1 undecided). Try: workers."
     worker = WorkerDocument(steps={"train": 601}, error="ValueError: bad batch")
     failed = RunStatus("Failed", exit_status=1)
     assert brief(failed, *CLEAR, workers=[worker]) == "ValueError: bad batch."
@@ -138,7 +158,7 @@ def test_an_overloaded_machine_is_told_beside_what_bounds_the_run() -> None:
     overload = {"message": "the machine was overloaded", "try": "fewer processes"}
     bound = "input-bound: 64 % of the step time is waiting for data"
     assert text(DONE, rule("a"), time=TimeSummary(bound=INPUT, overload=overload)) == (
-        f"Completed: 603 steps, no problem found (1 rule clear); {bound}. Try: workers. "
+        f"Completed: 603 steps; {bound}; no problem found (1 rule clear). Try: workers. "
         "Note: the machine was overloaded."
     )
     alone = TimeSummary(bound={**INPUT, "kind": "compute"}, overload=overload)

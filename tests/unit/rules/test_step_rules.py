@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import pytest
 from test_machine_rules import evaluate
 from timelines import CPU, MS, merge_by_time, resident, sampled, training
 
+from leadline.judge.evaluator import Evaluator
 from leadline.records.event import TRAINING, Event
-from leadline.testing.runs import START_NS, Part, TimelineEvent
+from leadline.rules.registry import find_rule
+from leadline.testing.runs import START_NS, Part, RunWriter, TimelineEvent
 
 STEP = {"data": 1.0, "forward": 30.0, "backward": 50.0, "optimizer": 10.0}
 
@@ -59,6 +61,14 @@ def test_waits_for_data_on_an_overloaded_machine_say_nothing(
     found, why, _ = evaluate(tmp_path, "input_bound", merge_by_time(rows, beats()))
     assert found == verdict
     assert ("overloaded" in why) == (verdict == "undecided")
+
+
+@pytest.mark.parametrize(("workers", "verdict"), [(0, "fired"), (2, "undecided")])
+def test_only_processes_of_a_loader_may_have_waited_for_a_processor(tmp_path, workers: int, verdict: str) -> None:
+    steps = [{"data": 6.0, "forward": 12.1}] * 60
+    rows = training(steps, cpu_ms={"data": 0.0, "forward": 6.0}, delayed_ms={"forward": 6.1})
+    facts = {"dataloader_workers": workers}
+    assert judged(tmp_path / "run", "input_bound", facts, merge_by_time(rows, beats())) == verdict
 
 
 def test_dataloader_does_not_apply_without_a_loader(tmp_path) -> None:
@@ -225,16 +235,17 @@ def test_the_device_is_named(tmp_path) -> None:
 
 
 def test_data_loader_workers_are_compared_with_the_cores(tmp_path) -> None:
-    from leadline.judge.evaluator import Evaluator
-    from leadline.rules.registry import find_rule
-    from leadline.testing.runs import RunWriter
+    rows = merge_by_time(training([STEP] * 80), beats(20))
+    counts = (2, 3, 8, 9)
+    verdicts = [judged(tmp_path / f"run{n}", "dataloader", {"dataloader_workers": n}, rows) for n in counts]
+    assert verdicts == ["fired", "clear", "clear", "fired"]
 
-    def judged(name: str, workers: int) -> dict[str, Any]:
-        writer = RunWriter(tmp_path / name).write_all(merge_by_time(training([STEP] * 80), beats(20)))
-        writer.end()
-        writer.write_node("node", cpu_count=4)
-        writer.write_worker("rank0-1", state="ended", facts={"dataloader_workers": workers})
-        judging = Evaluator(writer.path, [("it", find_rule("dataloader")())], started_ns=START_NS)
-        return judging.advance(is_over=True).rules["it"]
 
-    assert [judged(f"run{each}", each)["verdict"] for each in (2, 3, 8, 9)] == ["fired", "clear", "clear", "fired"]
+def judged(folder: Path, rule: str, facts: dict[str, int], rows: list[Part]) -> str:
+    """Return the verdict of a rule on a run whose worker has told facts, on a node with four processors."""
+    writer = RunWriter(folder).write_all(rows)
+    writer.end()
+    writer.write_node("node", cpu_count=4)
+    writer.write_worker("rank0-1", state="ended", facts=facts)
+    judging = Evaluator(writer.path, [("it", find_rule(rule)())], started_ns=START_NS)
+    return str(judging.advance(is_over=True).rules["it"]["verdict"])

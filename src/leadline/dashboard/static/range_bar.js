@@ -73,11 +73,12 @@ const KEYS = {
   ArrowLeft: "left", ArrowRight: "right", "+": "in", "=": "in", "-": "out", 0: "whole", f: "follow", s: "select", "?": "keys",
 };
 
-// Keys apply on the page itself, on a chart, on the bar, or where a dialog that was just closed still has the focus.
+// Keys apply on the page itself, on a chart, on the bar, on an interval's analysis, or where a dialog that was just
+// closed still has the focus.
 function onKey(event, axes, selection) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
   const target = event.target;
-  const isApplicable = target === document.body || target.id === "main" || target.classList?.contains("chart") || target.closest?.("[data-range-axis], dialog");
+  const isApplicable = target === document.body || target.id === "main" || target.classList?.contains("chart") || target.closest?.("[data-range-axis], [data-selection], dialog");
   if (event.key === "Escape") selection.stop();
   const action = KEYS[event.key];
   if (!isApplicable || !action || document.querySelector("dialog[open]")) return;

@@ -57,7 +57,7 @@ class InputBound(Rule, frozen=True, kw_only=True):
         step is at least 2 ms. The first step is never counted. Undecided if no step waits for a loader, but the time
         before the model is called takes such a share and 2 ms, and where the machine is overloaded: the training's
         thread waited for a processor for at least 30 % of the time, and for half of that in which it wanted one, as the
-        processes of its loader may have done.
+        processes of its loader may have done; a thread that loads its data itself waits alike in all that it does.
     Not a number:
         Only times are evaluated.
     Blind spots:
@@ -107,7 +107,11 @@ class InputBound(Rule, frozen=True, kw_only=True):
             return Undecided(f"fewer than {self.window + 1:,} training steps were timed")
         if not slow:
             return self._without_waits(full.values())
-        reliable = [worker for worker in slow if not window.memory.is_overloaded(worker)]
+        reliable = [
+            worker
+            for worker in slow
+            if window.facts.get(worker, {}).get("dataloader_workers") == 0 or not window.memory.is_overloaded(worker)
+        ]
         if not reliable:
             return Undecided("the machine is overloaded, and waits for data may be waits for a processor")
         slow = reliable

@@ -221,7 +221,7 @@ def _fired(bad: Sequence[TensorReading], window: Window, growth: Growth | None) 
     reading = origin.reading
     others = sorted(bad, key=lambda other: other is not reading)
     return fired(
-        f"{origin.message}, at step {window.step}",
+        origin.message,
         *others,
         advice=origin.suggestion,
         evidence={

@@ -21,7 +21,7 @@ from leadline.frameworks.tensorflow import cluster
 from leadline.frameworks.tensorflow.capture import Optimized, TensorFlowSubject
 from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
 from leadline.frameworks.tensorflow.diagnose import coverage_gaps, inventory, layer_paths
-from leadline.frameworks.tensorflow.keras_hooks import KerasHooks, name_of
+from leadline.frameworks.tensorflow.keras_hooks import KerasHooks
 from leadline.frameworks.tensorflow.manual_updates import ManualSteps, ManualUpdates
 from leadline.frameworks.tensorflow.profiles import XlaRecording
 from leadline.frameworks.tensorflow.replay import Replays
@@ -29,6 +29,7 @@ from leadline.frameworks.tensorflow.steps import LOSS, Steps
 from leadline.frameworks.tensorflow.taps import EagerTaps
 from leadline.frameworks.tensorflow.tracing import Tracing, is_eager
 from leadline.frameworks.tensorflow.uncaptured import CALLS, KERAS_2, REASONS
+from leadline.frameworks.tensorflow.variable_names import name_of
 from leadline.frameworks.training_description import TrainingDescription
 from leadline.instrumentation.check import StepChecks
 from leadline.instrumentation.guard import Facts, Guard

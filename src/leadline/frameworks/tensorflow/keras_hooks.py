@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Final
@@ -22,6 +21,7 @@ from leadline.frameworks.tensorflow.loss_inputs import trace_of
 from leadline.frameworks.tensorflow.steps import Steps
 from leadline.frameworks.tensorflow.taps import EagerTaps, Taps
 from leadline.frameworks.tensorflow.tracing import is_eager
+from leadline.frameworks.tensorflow.variable_names import name_of
 from leadline.instrumentation.guard import Guard
 from leadline.records.names import GRADIENT_NORMS, gradient_name
 from leadline.records.plan import CaptureItem
@@ -330,34 +330,6 @@ def _tap_norm(taps: Any, optimizer: Any, grads: Sequence[Any]) -> None:
     """Capture the norm before clipping, under the name of the optimizer."""
     norm = tf.linalg.global_norm([tf.cast(grad, tf.float64) for grad in grads if grad is not None])
     taps.add_number(optimizer.name, GRADIENT_NORMS, norm)
-
-
-class _Names:
-    """The names of variables that are not Keras's: their own, with a number where others alive have the same one."""
-
-    def __init__(self) -> None:
-        self._named: dict[str, list[weakref.ref[Any]]] = {}
-        self._known: dict[int, tuple[weakref.ref[Any], str]] = {}
-
-    def name_of(self, variable: Any) -> str:
-        reference, name = self._known.get(id(variable), (None, ""))
-        if reference is not None and reference() is variable:
-            return name
-        own = variable.name.partition(":")[0]
-        others = self._named.setdefault(own, [])
-        at = next((at for at, other in enumerate(others) if other() is None), len(others))
-        others[at : at + 1] = [weakref.ref(variable)]
-        name = f"{own}_{at}" if at else own
-        self._known[id(variable)] = others[at], name
-        return name
-
-
-_NAMES = _Names()
-
-
-def name_of(variable: Any) -> str:
-    """Return the name of a variable: its path; ``Variable_1`` of the second that has no other name of its own."""
-    return str(getattr(variable, "path", None) or _NAMES.name_of(variable))
 
 
 def _tap_layer(taps: Any, layer: Any, name: str, inputs: Any, outputs: Any, *, is_outermost: bool) -> None:

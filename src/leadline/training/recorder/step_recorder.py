@@ -75,13 +75,7 @@ class StepRecorder:
         self._schedules = schedules = PlanSchedules(plan, frameworks.captures_between_steps, self.budget)
         self._scalars = scalars = ScalarBuffer(frameworks)
         self._output = StepOutput(
-            context,
-            frameworks,
-            schedules,
-            scalars,
-            overhead=self.cost,
-            timeline=self.timeline,
-            open_writer=open_writer,
+            context, frameworks, schedules, scalars, overhead=self.cost, timeline=self.timeline, open_writer=open_writer
         )
         self.evaluation = EvalRecorder(
             context,

@@ -8,7 +8,7 @@ from typing import Any
 
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
-from leadline.frameworks.capture_requests import Values
+from leadline.frameworks.capture_requests import CapturedTensor
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.tensorflow.steps import Steps
@@ -113,7 +113,7 @@ class ManualSteps:
         return self._owners[-1]
 
 
-def _gradients_of(gradients: Mapping[str, Any], items: Sequence[CaptureItem]) -> list[Values]:
+def _gradients_of(gradients: Mapping[str, Any], items: Sequence[CaptureItem]) -> list[CapturedTensor]:
     taps = EagerTaps(items)
     taps.add([NamedTensor(gradient_name(name), GRADIENTS, gradient) for name, gradient in gradients.items()])
     return taps.values()

@@ -133,7 +133,7 @@ def _moments(optimizer: Any) -> Iterator[tuple[str, torch.Tensor]]:
                 yield str(fitting[-1][0]), fitting[-1][1]
 
 
-def _is_moment(value: object, parameter: torch.Tensor) -> bool:
+def _is_moment(value: Any, parameter: torch.Tensor) -> bool:
     """Return whether a part of the state has an element for each of a parameter; a sharded tensor is not read."""
     return (
         type(value) is torch.Tensor

@@ -251,7 +251,8 @@ def test_a_training_of_any_kind_has_the_same_weights_beside_its_copy(
     without, found = read_diary(unwatched, kind), read_diary(folder, kind)
     for what in ("digest", "facts", "losses"):
         assert found[what] == without[what]
-    assert found["settings"] == without["settings"] | left_by(kind)
+    # with fewer captures nothing may be left
+    assert found["settings"] in (without["settings"], without["settings"] | left_by(kind))
     assert [result.probe for result in results[f"rank0-{found['pid']}"]] == [PROBE]
 
 

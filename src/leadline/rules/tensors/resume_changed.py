@@ -103,11 +103,11 @@ class ResumeChanged(Rule, frozen=True, kw_only=True):
         Values that are NaN or infinite are left out.
     Blind spots:
         A rate that differs by less, as where the schedule is nearly constant, or that is lower and not the first one.
-        Moments beyond the first 262,144 elements, and sharded ones. Steps that are repeated are compared with those
-        before them, not with their first values, which are replaced. Of a process that loads a checkpoint and records a
-        run of its own, losses, scalers and data are not compared; one that loads no state of an optimizer is a matter
-        of ``lost_progress``. Losses and rates of frameworks other than PyTorch are compared, their scalers and moments
-        not.
+        Moments beyond those of 16 parameters or 262,144 elements, and sharded ones. Steps that are repeated are
+        compared with those before them, not with their first values, which are replaced. Of a process that loads a
+        checkpoint and records a run of its own, losses, scalers and data are not compared; one that loads no state of
+        an optimizer is a matter of ``lost_progress``. Losses and rates of frameworks other than PyTorch are compared,
+        their scalers and moments not.
     Args:
         ratio: The factor between learning rates, or losses, that is too much, > 1.
     Source:
@@ -142,7 +142,9 @@ class ResumeChanged(Rule, frozen=True, kw_only=True):
         for reading in readings:
             self._note(workers.setdefault(reading.worker, _Worker()), reading, window.step)
         for (name, optimizer), state in _states(readings).items():
-            workers[name].optimizers.setdefault(optimizer, (window.step, list(self._lost(state))))
+            worker = workers[name]
+            lost = [] if worker.resumed_step == window.step else list(self._lost(state))
+            worker.optimizers.setdefault(optimizer, (window.step, lost))
         for worker in workers.values():
             if worker.resumed_step is not None and worker.decided_step is None:
                 names = [name for name, losses in worker.losses.items() if len(losses) == _LOSSES]

@@ -17,7 +17,9 @@ from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.records.names import FIRST_STATE, LOADED_STATE, MOMENT_NORM, STARTED_OVER
 
 _MAX_ELEMENTS: Final = 1 << 18
-"""The elements of moments whose norm is taken, those of the first parameters."""
+"""The elements of moments whose norm is taken."""
+_MAX_PARAMETERS: Final = 16
+"""The parameters of whose moments it is taken, the first ones: each costs some microseconds."""
 _OVER: Final = 0.05
 """The share of its initial learning rate from which on downwards a schedule may be over, and another one follows."""
 
@@ -99,16 +101,16 @@ class LoadedStates:
 def moment_norms(optimizer: Any) -> dict[str, torch.Tensor]:
     """Return the norm of the moments that an optimizer divides by, or else adds, by their name; empty: it has none.
 
-    Taken of the first ``_MAX_ELEMENTS`` elements, on their device.
+    Taken of the first parameters and elements, on their device.
     """
-    name, parts = "", list[torch.Tensor]()
+    name, parts, left = "", list[torch.Tensor](), _MAX_ELEMENTS
     for found, moments in _moments(optimizer):
         name = name or found
-        left = _MAX_ELEMENTS - sum(map(len, parts))
         is_alike = not parts or (parts[0].device, parts[0].dtype) == (moments.device, moments.dtype)
-        if left > 0 and found == name and is_alike and moments.is_contiguous():
+        if found == name and is_alike and moments.is_contiguous():
             parts.append(moments.view(-1)[:left])
-        if left <= 0:
+            left -= len(parts[-1])
+        if not left or len(parts) == _MAX_PARAMETERS:
             break
     return {name: torch.linalg.vector_norm(torch.stack(torch._foreach_norm(parts)).float())} if parts else {}
 

@@ -16,7 +16,7 @@ import torch
 torch.manual_seed(0)
 model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), 0.01)
-for step in range(30):
+for step in range(3000):
     optimizer.zero_grad()
     loss = model(torch.randn(8, 4)).square().mean()
     loss.backward()
@@ -26,8 +26,10 @@ print("loss", loss.item(), f"in {os.times().elapsed} s")
 TABLE = """
 [[program]]
 name = "{name}"
-source = "https://example.org/{name}"
-command = ["{python}", "{name}/train.py"]
+file = "owner+repository/{name}/train.py"
+commit = "77f55b9"
+environment = "{python}"
+edits = {{ "range(3000)" = "range(30)" }}
 steps = {steps}
 """
 
@@ -37,19 +39,19 @@ pytestmark = pytest.mark.slow
 def test_a_table_says_what_is_equal(tmp_path: Path) -> None:
     programs = {"healthy": TRAINING, "differing": TRAINING + "print(os.getpid())\n", "failing": TRAINING + "exit(3)\n"}
     for name, text in programs.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "train.py").write_text(text)
+        (tmp_path / "owner+repository" / name).mkdir(parents=True)
+        (tmp_path / "owner+repository" / name / "train.py").write_text(text)
     counts = {"healthy": 30, "differing": 31, "failing": 30, "absent": 30}
     table, page = tmp_path / "programs.toml", tmp_path / "page.md"
     table.write_text("".join(TABLE.format(name=n, steps=steps, python=sys.executable) for n, steps in counts.items()))
-    words = [sys.executable, SCRIPT, str(tmp_path), str(table), str(page)]
+    words = [sys.executable, SCRIPT, str(tmp_path), str(page), "--programs", str(table)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=280, check=False, env=environment())
     assert done.returncode == 0, done.stderr
-    rows = [line.split("|")[1:4] for line in page.read_text().splitlines() if "example.org" in line]
-    found = {name.partition("]")[0].strip(" ["): [cell.strip() for cell in cells] for name, *cells in rows}
+    rows = [line.split("|") for line in page.read_text().splitlines() if "/owner/repository/blob/77f55b9/" in line]
+    found = {row[1].partition("]")[0].strip(" ["): [cell.strip() for cell in row[3:5]] for row in rows}
     assert found == {
-        "healthy": ["equal", "30, right"],
+        "healthy": ["bits (2 arrays)", "30, right"],
         "differing": ["differs in line 2", "30 of 31"],
-        "failing": ["equal, status 3", "30, right"],
+        "failing": ["bits (2 arrays), status 3", "30, right"],
         "absent": ["not fetched", ""],
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.records.names import module_of
+from leadline.records.names import heading, module_of
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,9 @@ from leadline.records.names import module_of
 )
 def test_the_module_of_a_tensor(name: str, module: str) -> None:
     assert module_of(name) == module
+
+
+def test_a_loss_is_called_by_its_kind() -> None:
+    assert heading("CrossEntropyLoss_output_0", ("losses",)) == "loss (CrossEntropyLoss)"
+    assert heading("fc_output_0", ("layers",)) == "fc_output_0"
+    assert heading("val_loss", ("losses",)) == "val_loss"

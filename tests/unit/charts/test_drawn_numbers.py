@@ -235,8 +235,23 @@ def test_neighbouring_tensors_are_merged_if_there_are_too_many() -> None:
     fig = values.layers(found, statistic="abs_mean")
     assert len(fig.data[0].y) == 125
     assert fig.data[0].y[0] == "t0 … t3"
-    assert "4 tensors per row (median)" in [each.text for each in fig.layout.annotations]
+    assert "4 tensors per row (median) · grey: not captured" in [each.text for each in fig.layout.annotations]
     assert fig.layout.meta["rows"][1] == "t4"
+
+
+def test_rows_of_a_deep_model_are_labelled_by_block() -> None:
+    names = [f"gradient/blocks.{block}.{part}" for block in range(100) for part in ("norm", "conv", "fc")]
+    found = {"tensors": [*names, "gradient/head"], "steps": [0], "values": np.full((301, 1), 10.0)}
+    labels = list(values.layers(found, statistic="abs_mean").data[0].y)
+    assert labels[:3] == ["gradient/blocks.0", "gradient/blocks.0 … blocks.1", "gradient/blocks.1"]
+    assert labels[-1] == "gradient/head"
+
+
+def test_cells_stay_red_after_the_last_capture() -> None:
+    found = {"tensors": ["a"], "steps": [0, 20, 40], "values": np.full((1, 3), 10.0)}
+    found["nonfinite"] = {"steps": np.array([44, 45]), "values": np.full((1, 2), np.inf)}
+    fig = values.layers(found, statistic="abs_mean")
+    assert fig.data[-1].x[-1] >= 50.0, "where the cell of step 40 would end"
 
 
 def test_the_slowest_rank_is_named(made: Made) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.records.names import layers_of, module_of
+from leadline.records.names import heading, layers_of, module_of
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,9 @@ def test_the_layers_of_parameters(first: tuple[str, ...], second: tuple[str, ...
 
 def test_names_without_a_path_tell_no_layer() -> None:
     assert set(layers_of(["w1", "b1", "w2", "b2"]).values()) == {""}
+
+
+def test_a_loss_is_called_by_its_kind() -> None:
+    assert heading("CrossEntropyLoss_output_0", ("losses",)) == "loss (CrossEntropyLoss)"
+    assert heading("fc_output_0", ("layers",)) == "fc_output_0"
+    assert heading("val_loss", ("losses",)) == "val_loss"

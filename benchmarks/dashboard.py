@@ -48,7 +48,8 @@ class Server:
 
     def get(self, path: str) -> bytes:
         """Return the body of a response."""
-        with urllib.request.urlopen(self.address + path, timeout=TIMEOUT_SECONDS) as response:
+        url = self.address + urllib.parse.quote(path, safe="/?&=,%:+")  # as a browser sends a space
+        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
             data: bytes = response.read()
         self.sent_bytes += len(data)
         return data

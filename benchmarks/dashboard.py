@@ -175,7 +175,8 @@ def first_paint_row(root: str, rounds: int) -> Row:
     seconds = []
     with sync_playwright() as playwright:
         arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
+        program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=program, args=arguments)
         for _ in range(rounds):
             with server(root) as dashboard:
                 page = browser.new_page()

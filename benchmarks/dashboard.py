@@ -48,7 +48,8 @@ class Server:
 
     def get(self, path: str) -> bytes:
         """Return the body of a response."""
-        with urllib.request.urlopen(self.address + path, timeout=TIMEOUT_SECONDS) as response:
+        url = self.address + urllib.parse.quote(path, safe="/?&=,%:+")  # as a browser sends a space
+        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as response:
             data: bytes = response.read()
         self.sent_bytes += len(data)
         return data
@@ -174,7 +175,8 @@ def first_paint_row(root: str, rounds: int) -> Row:
     seconds = []
     with sync_playwright() as playwright:
         arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
+        program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=program, args=arguments)
         for _ in range(rounds):
             with server(root) as dashboard:
                 page = browser.new_page()

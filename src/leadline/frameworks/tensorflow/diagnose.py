@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import tensorflow as tf
 
 from leadline.frameworks.kit.inventory import HeldParameter, gap_entries, model_entry, optimizer_entry
 from leadline.frameworks.tensorflow.capture import Optimized
+from leadline.instrumentation.live_objects import live_instances
 from leadline.records.doctor_report import Inventory, ModelEntry, OptimizerEntry, UncapturedEntry
 
 _TPU_STRATEGIES: Final = ("TPUStrategy", "TPUStrategyV2")
@@ -42,7 +42,8 @@ def coverage_gaps(
     """
     gaps = {name: f"gradients and activations are not captured: {why}" for name, why in refusals.items()}
     gaps |= uncaptured
-    for name in sorted({type(strategy).__name__ for strategy in _live("tensorflow.")} & set(_TPU_STRATEGIES)):
+    strategies = {type(strategy).__name__ for strategy in live_instances(tf.distribute.Strategy)}
+    for name in sorted(strategies & set(_TPU_STRATEGIES)):
         gaps[name] = "its steps run on other devices: only what this process computes is captured"
     if not has_stepped:
         gaps["no training step"] = (
@@ -75,12 +76,7 @@ def layer_paths() -> list[str]:
     return sorted(path for path in paths if path)
 
 
-def _layers() -> Iterable[Any]:
+def _layers() -> list[Any]:
     keras = sys.modules.get("keras")
     layer = getattr(getattr(keras, "layers", None), "Layer", None)
-    return (instance for instance in _live("keras.") if layer is not None and isinstance(instance, layer))
-
-
-def _live(package: str) -> list[Any]:
-    """Return all objects alive of classes that a package defines."""
-    return [instance for instance in gc.get_objects() if str(type(instance).__module__).startswith(package)]
+    return [] if layer is None else live_instances(layer)

@@ -325,9 +325,8 @@ class Session:
             parent_pid=self._parent_pid,
             started_ns=self._started_ns,
             framework=self._frameworks.label(),
-            # of lists: a tuple that grows fails while gc.get_objects() of another thread refers to it
-            models=tuple([WatchedModel(model, count) for model, _, count in models]),
-            optimizers=tuple([optimizer for _, optimizer, _ in models if optimizer]),
+            models=tuple(WatchedModel(model, count) for model, _, count in models),
+            optimizers=tuple(optimizer for _, optimizer, _ in models if optimizer),
             watching=described_plan(self.manifest.plan, self._frameworks.training_families),
             steps=dict(recorder.clock.finished),
             step=recorder.clock.step - 1,

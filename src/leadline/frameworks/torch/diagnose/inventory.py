@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +16,7 @@ from leadline.frameworks.torch.naming.model_names import (
     parameters_of,
     unwrap,
 )
+from leadline.instrumentation.live_objects import live_instances
 from leadline.records.doctor_report import Inventory, ModelEntry, OptimizerEntry
 
 
@@ -138,7 +138,7 @@ def _graphs(modules: Iterable[torch.nn.Module], optimizers: Iterable[torch.optim
     gaps = []
     if graphed:
         gaps.append(CoverageGap(f"torch.cuda.make_graphed_callables of {_classes(graphed)}", _GRAPHS))
-    if any(issubclass(type(candidate), torch.cuda.CUDAGraph) for candidate in gc.get_objects()):
+    if live_instances(torch.cuda.CUDAGraph):
         gaps.append(CoverageGap("torch.cuda.CUDAGraph", _GRAPHS))
     if capturable:
         why = f"it can be captured in a CUDA graph; if it is, {_GRAPHS}"

@@ -13,6 +13,7 @@ import torch
 from torch.nn.modules import module as torch_module
 
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
+from leadline.instrumentation.live_objects import live_instances, subclasses
 from leadline.records.names import SMDEBUG
 
 # --- names of parameters -------------------------------------------------------------------------------------
@@ -357,37 +358,18 @@ class _RemoveModule:
 
 def live_modules() -> list[torch.nn.Module]:
     """Return the outermost of all modules alive, from a scan of all objects: some 30 ms in a process with torch."""
-    return _outermost(_live(torch.nn.Module))
+    return _outermost(live_instances(torch.nn.Module))
 
 
 def live_optimizers() -> list[torch.optim.Optimizer]:
     """Return all optimizers alive, from a scan of all objects after a garbage collection."""
     gc.collect()
-    return [optimizer for optimizer in _live(torch.optim.Optimizer) if "param_groups" in optimizer.__dict__]
+    return [optimizer for optimizer in live_instances(torch.optim.Optimizer) if "param_groups" in optimizer.__dict__]
 
 
 def optimizer_classes() -> list[type]:
     """Return the class of PyTorch's optimizers and everything derived from it."""
-    return list(_subclasses(torch.optim.Optimizer).values())
-
-
-def _live(kind: type) -> list[Any]:
-    # type() rather than isinstance, which would run the __class__ property of third-party proxies; its id, because a
-    # metaclass may define equality, and a call of issubclass for each object would take several times as long
-    kinds = _subclasses(kind)
-    return [candidate for candidate in gc.get_objects() if id(type(candidate)) in kinds]
-
-
-def _subclasses(kind: type) -> dict[int, type]:
-    """Return a class and everything derived from it, by id."""
-    found: dict[int, type] = {}
-    pending: list[type] = [kind]
-    while pending:
-        subclass = pending.pop()
-        if id(subclass) not in found:
-            found[id(subclass)] = subclass
-            pending += type.__subclasses__(subclass)
-    return found
+    return list(subclasses(torch.optim.Optimizer).values())
 
 
 def _outermost(modules: list[torch.nn.Module]) -> list[torch.nn.Module]:

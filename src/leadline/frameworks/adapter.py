@@ -89,8 +89,19 @@ class StepCallbacks(Protocol):
     def captures_checks(self) -> bool:
         """Return whether the loop checks are captured at any step."""
 
-    def loss_facts_step(self) -> int | None:
-        """Return the current train step if facts about its loss calls are captured; None: they never are again."""
+    def has_loss_facts(self) -> bool:
+        """Return whether facts about loss calls are captured at the current step, or at a later one of its training."""
+
+    def loss_facts_step(self, *, in_later_trainings: bool = False) -> int | None:
+        """Capture facts about loss calls at the current step, if its training still has any.
+
+        Args:
+            in_later_trainings: Whether those of a later training of the process are captured as well: not where a
+                program would be compiled for each.
+
+        Returns:
+            How many steps of the training had facts before; None: it has none at this step.
+        """
 
     def record_checks(self, values: Mapping[str, object]) -> None:
         """Record the results of the loop checks, and facts about loss calls: numbers, possibly device scalars."""

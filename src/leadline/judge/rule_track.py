@@ -96,7 +96,7 @@ class RuleTrack:
         """
         if self.rule.spans_trainings:
             return []
-        self.view.begin_training(point.begins)
+        self.view.begin_training(point.begins, point.train_step)
         self.trainings.begin(point.begins, point.train_step, self.tally, self.rule.least_observations, self.product)
         self.tally, self.memory, self.product = VerdictTally(), None, {}
         return self.episodes.end()

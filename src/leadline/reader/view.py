@@ -68,7 +68,8 @@ class View:
         self._arrays: dict[tuple[str, str], list[TensorArray]] = {}
         self._point = Point(-1, "train")
         self._groups: list[tuple[RowGroup, _Selection]] = []
-        self._mode_step = 0
+        self._training_step = self._begun = 0
+        """The step of the mode, counted from where the facts of the training begin."""
         self._array_statistics = sorted(
             {statistic for need in self._needs for statistic in need.statistics if is_vector(statistic)}
         )
@@ -80,7 +81,7 @@ class View:
     def select(self, point: Point) -> Window | None:
         """Return a window on a point; None if nothing that the rule needs was captured."""
         self._point = point
-        self._mode_step = point.mode_steps[0] if point.mode_steps else point.step
+        self._training_step = (point.mode_steps[0] if point.mode_steps else point.step) - self._begun
         selected = ((group, self._select(group.layout)) for group in point.groups)
         self._groups = [(group, selection) for group, selection in selected if selection.columns]
         if (
@@ -100,8 +101,13 @@ class View:
             is_skipped=point.is_skipped,
         )
 
-    def begin_training(self, workers: Collection[str]) -> None:
-        """Forget the history of workers that begin another training."""
+    def begin_training(self, workers: Collection[str], train_step: int) -> None:
+        """Forget the history of workers that begin another training with a train step.
+
+        What ends after the first steps of a training is looked at again in those that follow this one: it is known to
+        be another training when its first step has ended.
+        """
+        self._begun = train_step + 1
         self._past = {key: past for key, past in self._past.items() if key[0] not in workers}
         self._spacing = {at: spacing for at, spacing in self._spacing.items() if at[0][0] not in workers}
         self._arrays = {key: arrays for key, arrays in self._arrays.items() if key[0] not in workers}
@@ -268,7 +274,7 @@ class View:
         return self._past[key]
 
     def _select(self, layout: SeriesLayout) -> _Selection:
-        key = (id(layout), self._point.mode, bisect_right(self._ends, self._mode_step))
+        key = (id(layout), self._point.mode, bisect_right(self._ends, self._training_step))
         if key not in self._selections:
             self._selections[key] = (layout, self._make_selection(layout))
         return self._selections[key][1]
@@ -277,7 +283,7 @@ class View:
         return _selection(_LayoutKey(layout), tuple(need for need in self._needs if self._applies(need)))
 
     def _applies(self, need: TensorNeed) -> bool:
-        if need.end is not None and self._mode_step >= need.end:
+        if need.end is not None and self._training_step >= need.end:
             return False
         return not need.modes or self._is_global or self._point.mode in need.modes
 

@@ -76,7 +76,8 @@ class DoctorProbe:
         self.after_loss_only_update = recorder.after_loss_only_update
         self.wants_gradient_norms, self.wants_checks = recorder.wants_gradient_norms, recorder.wants_checks
         self.captures_checks, self.record_checks = recorder.captures_checks, recorder.record_checks
-        self.loss_facts_step, self.items_within = recorder.loss_facts_step, recorder.items_within
+        self.has_loss_facts, self.loss_facts_step = recorder.has_loss_facts, recorder.loss_facts_step
+        self.items_within = recorder.items_within
         self.log, self.record_event, self.note = recorder.log, recorder.record_event, recorder.note
         self.capture_last_step, self.given = recorder.capture_last_step, recorder.given
         self.begin_another_training = recorder.begin_another_training

@@ -13,7 +13,6 @@ from leadline.instrumentation.step_context import StepContext
 from leadline.instrumentation.timeline.deferred_calls import DeferredCalls
 from leadline.instrumentation.timeline.step_clock import NullListener, StepListener
 from leadline.instrumentation.timeline.step_timeline import StepTimeline
-from leadline.records.loss_facts import FACT_STEPS
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.series import StepStamp
@@ -21,6 +20,7 @@ from leadline.store.writer import Writer
 from leadline.training.recorder.budget import Budget
 from leadline.training.recorder.control_requests import ControlRequests
 from leadline.training.recorder.eval_recorder import EvalRecorder
+from leadline.training.recorder.fact_steps import FactSteps
 from leadline.training.recorder.given_values import GivenValues
 from leadline.training.recorder.logged_rows import LoggedRows
 from leadline.training.recorder.mode_schedules import PlanSchedules
@@ -31,7 +31,7 @@ from leadline.training.recorder.step_output import StepOutput
 from leadline.training.recorder.update_capture import UpdateCapture, Watched
 
 _LOSSES_NAMED_STEPS: Final = 2
-"""So many first steps of a process are watched to learn the names of losses; those of a second optimizer come later."""
+"""So many first steps of a process are watched to learn the names of losses, as are those of trainings with facts."""
 
 
 class StepRecorder:
@@ -98,6 +98,7 @@ class StepRecorder:
         self.captures_checks, self.ends_steps = schedules.has_checks, self.clock.is_owner
         self.deferred = DeferredCalls(self.cost, self.timeline, self.clock)
         self.record_checks, self.record_event, self.note = scalars.add_checks, context.record_event, context.note
+        self._fact_steps = FactSteps(self.clock, context.trainings)
         self._has_trained = False
         self._interesting_step = 0
         """At train steps before this nothing of the plan is captured, except losses and logged values."""
@@ -156,9 +157,11 @@ class StepRecorder:
 
     # --- callbacks ----------------------------------------------------------------------------------------
 
-    def loss_facts_step(self) -> int | None:
-        step = self.clock.mode_step("train")
-        return step if step < FACT_STEPS and self._schedules.has_loss_facts() else None
+    def has_loss_facts(self) -> bool:
+        return self._schedules.has_loss_facts() and self._fact_steps.are_left()
+
+    def loss_facts_step(self, *, in_later_trainings: bool = False) -> int | None:
+        return self._fact_steps.take(in_later_trainings) if self._schedules.has_loss_facts() else None
 
     def record_loss(self, site: object, value: Any, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
         begun = self.cost.begin()
@@ -279,7 +282,8 @@ class StepRecorder:
 
     def begin_step(self) -> None:
         """Begin a step: watch its forward pass where that is scheduled, or where losses are not named yet."""
-        step, is_first = self.clock.train_step, self.clock.train_steps_here < _LOSSES_NAMED_STEPS
+        step = self.clock.train_step
+        is_first = self.clock.train_steps_here < _LOSSES_NAMED_STEPS or self.has_loss_facts()
         self.cost.measures_all = step >= self._interesting_step or is_first
         if not self.cost.measures_all:
             return

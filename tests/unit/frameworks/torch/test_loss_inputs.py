@@ -157,6 +157,22 @@ def test_facts_are_captured_at_the_first_two_steps(tmp_path: Path) -> None:
     assert activations(found) == {"cross_entropy": Activation.SOFTMAX}
 
 
+def test_facts_are_captured_at_the_first_steps_of_a_second_training(tmp_path: Path) -> None:
+    def two_trainings() -> None:
+        for criterion in (F.cross_entropy, F.mse_loss):
+            model = nn.Linear(4, 3)
+            optimizer = torch.optim.SGD(model.parameters(), 0.01)
+            for _ in range(10):
+                labels = torch.tensor([0, 1, 2]) if criterion is F.cross_entropy else torch.full((3, 3), 1 / 3)
+                criterion(model(torch.randn(3, 4)).softmax(1), labels).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+    found = checks(tmp_path, two_trainings)
+    assert list(found["cross_entropy/loss_kind"]) == [0, 1]
+    assert list(found["squared_error/loss_kind"]) == [11, 12]
+
+
 def test_nothing_is_captured_where_no_checks_are(tmp_path: Path) -> None:
     run = watch(tmp_path, step_once(softmaxed(), lambda model: F.cross_entropy(model(X), CLASSES)), "losses:every=1")
     assert not run.tensor_names(collection="checks")

@@ -46,7 +46,7 @@ class LossInputs:
             losses: The observed loss calls; they tell what a graph alone does not.
         """
         self.is_active = True
-        """Whether backward passes are traced; never again once a step has no facts."""
+        """Whether backward passes are traced; until a step has no facts, or another training begins."""
         self._callbacks, self._losses = callbacks, losses
         self._registry = registry
         self._layers = LinearLayers(registry.outermost)
@@ -63,6 +63,12 @@ class LossInputs:
         """Add the facts of a loss call of another library, which the graph of the next backward pass shows in part."""
         self._given = [*self._given, (name, known)][-MAX_CALLS:]
 
+    def after_update(self) -> None:
+        """Trace backward passes again if another training has begun."""
+        if not self.is_active and self._callbacks.has_loss_facts():
+            self.is_active = self._losses.keeps_labels = True
+            self._sites.clear()  # a place that both trainings use may begin at another loss
+
     def before_backward(self, outputs: Sequence[Any], site: object) -> None:
         """Capture the facts of the loss calls that a backward pass starts from.
 
@@ -70,7 +76,7 @@ class LossInputs:
             site: Identifies the place in the script.
         """
         given, self._given = self._given, []
-        step = self._callbacks.loss_facts_step()
+        step = self._callbacks.loss_facts_step(in_later_trainings=True)
         if step is None:
             self.is_active = self._losses.keeps_labels = False
             return

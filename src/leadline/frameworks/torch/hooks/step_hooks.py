@@ -323,6 +323,7 @@ class StepHooks:
         if self._checks.is_tracking:
             self._loop.call(self._checks.after_update, optimizer)
         self._callbacks.after_update(optimizer, is_skipped=False)
+        self._loss_inputs.after_update()
         is_observing = self._checks.is_tracking or self._forward.is_observing or self._loss_inputs.is_active
         if not is_observing and not self.reductions.replicas:
             self._callbacks.defer_loss_only_steps()

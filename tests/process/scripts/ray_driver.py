@@ -35,7 +35,7 @@ class Policy:
 
 
 if __name__ == "__main__":
-    ray.init(num_cpus=2, include_dashboard=False, object_store_memory=100 << 20)
+    ray.init("local", num_cpus=2, include_dashboard=False, object_store_memory=100 << 20)
     policy = Policy.remote()
     with SummaryWriter("logs") as writer:
         for row in range(ROWS):

@@ -65,7 +65,7 @@ def fit(function, name, steps=STEPS, nan_at=10**9):
 
 
 if __name__ == "__main__":
-    ray.init(num_cpus=3, include_dashboard=False, object_store_memory=100 << 20, log_to_driver=True)
+    ray.init("local", num_cpus=3, include_dashboard=False, object_store_memory=100 << 20, log_to_driver=True)
     fit(train_loop, "bare")
     fit(watched(train_loop, run=f"{FOLDER}/runs/healthy"), "healthy")
     stopping = ["exploding_tensor=stop_training"]

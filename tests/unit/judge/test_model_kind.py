@@ -28,7 +28,7 @@ OF_NETWORKS = {
     "consecutive_linear": OF_LOOP,
     "missing_zero_grad": OF_LOOP,
     "lost_progress": OF_LOOP,
-    "resume_changed": "the run was not resumed",
+    "resume_changed": "the run was not resumed, and no optimizer's state loaded",
     "identical_units": OF_LOOP,
     "eval_in_train_mode": OF_LOOP,
     "broken_averages": OF_LOOP,

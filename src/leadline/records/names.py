@@ -66,6 +66,8 @@ SCHEDULE_STEPS: Final = "schedule_steps"
 COSINE_PROGRESS: Final = "cosine_progress"
 """The check of how often the scheduler of a cosine was stepped, as a share of its length
 (``<optimizer>/cosine_progress``): above 1 the rate rises again."""
+EPOCHS_IN_ONE_ORDER: Final = "epochs_in_one_order"
+"""The check of how many epochs in a row a sampler has shuffled alike (``DistributedSampler/epochs_in_one_order``)."""
 NONFINITE_AVERAGES: Final = "nonfinite_averages"
 """The check of how many running averages of a model's normalizations are not finite
 (``<optimizer>/nonfinite_averages``); -1 for a model without any."""

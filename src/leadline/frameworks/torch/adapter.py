@@ -18,6 +18,7 @@ from leadline.frameworks.torch.capture.loss_inputs import LossInputs
 from leadline.frameworks.torch.capture.optimizer_capture import TorchSubject
 from leadline.frameworks.torch.capture.step_count import steps_before
 from leadline.frameworks.torch.check.check_hooks import CheckHooks
+from leadline.frameworks.torch.diagnose.epoch_orders import EpochOrders
 from leadline.frameworks.torch.diagnose.loaded_states import LoadedStates
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.diagnose.memory import OutOfMemoryWatch, is_out_of_memory, memory_by_owner
@@ -130,7 +131,8 @@ class TorchAdapter:
         lost = StartingOver(LatestOptimizer(), hook_guard)
         schedules = Schedules(hook_guard)
         loaded = LoadedStates(schedules, hook_guard)
-        checks = LoopChecks(self._names, self._registry, callbacks, lost, schedules, loaded)
+        orders = EpochOrders(hook_guard, self._module_names.is_evaluating)
+        checks = LoopChecks(self._names, self._registry, callbacks, lost, schedules, loaded, orders)
         hooks = ModelHooks(self._registry, self._compiled)
         self._forward = ForwardHooks(self._module_names, hooks, callbacks, guard, hook_guard, checks, self._warn)
         self._timeline = timeline = callbacks.timeline
@@ -155,6 +157,7 @@ class TorchAdapter:
         self._install(self._clipping)
         self._install(lost)
         self._install(schedules)
+        self._install(orders)
         self._install(loaded)
         self._install(EvalModeWatch(guard, self._on_mode_change))
         self._install(self._registry)

@@ -13,6 +13,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.process_memory import process_memory
+from leadline.frameworks.torch.diagnose.epoch_orders import EpochOrders
 from leadline.frameworks.torch.diagnose.frozen_batch_norms import FrozenBatchNorms
 from leadline.frameworks.torch.diagnose.frozen_groups import FrozenGroups
 from leadline.frameworks.torch.diagnose.loaded_states import LoadedStates, moment_checks
@@ -80,8 +81,8 @@ class LoopChecks:
     ``<model>/other_calls_with_dropout`` (the most between two updates, without gradients and without a loss),
     ``<model>/frozen_batch_norms`` (those in training mode), what ``RunningAverages`` finds,
     ``<parameter>/outside_optimizers`` and ``<parameter>/frozen_by_optimizer`` (1 or 0), ``<model>/replicas``
-    (see ``count_replicas``), what ``StartingOver``, ``LoadedStates``, ``Schedules`` and ``Recompilations`` find, at
-    every fifth of the captured steps the norms of moments, and the memory of the process.
+    (see ``count_replicas``), what ``StartingOver``, ``LoadedStates``, ``Schedules``, ``Recompilations`` and
+    ``EpochOrders`` find, at every fifth of the captured steps the norms of moments, and the memory of the process.
     """
 
     def __init__(
@@ -92,8 +93,9 @@ class LoopChecks:
         lost: StartingOver,
         schedules: Schedules,
         loaded: LoadedStates,
+        orders: EpochOrders,
     ) -> None:
-        self.lost, self._schedules, self._loaded = lost, schedules, loaded
+        self.lost, self._schedules, self._loaded, self._orders = lost, schedules, loaded, orders
         self._names, self._registry, self._callbacks = names, registry, callbacks
         self.is_enabled = callbacks.captures_checks()
         """Whether checks are captured at any step; otherwise nothing is inspected."""
@@ -167,6 +169,7 @@ class LoopChecks:
             results |= moment_checks(optimizer, model.label)
         model.captures += 1
         results |= self._schedules.results(optimizer, model.label) | self._recompilations.results()
+        results |= self._orders.results()
         if model.replicas is not None:
             results[f"{model.name}/replicas"] = float(model.replicas)
         frozen = self._batch_norms.count(root for reference in model.roots if (root := reference()) is not None)

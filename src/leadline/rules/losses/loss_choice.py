@@ -27,7 +27,9 @@ class LossChoice(LossCallRule, frozen=True, kw_only=True):
         graph shows both the embedding and the labels): a model that is to predict the next token repeats its input. Of
         such sequences it fires, too, if more than 10 % of the labels that the loss counts are where a sequence begins
         or ends with padding (the ``padding_idx`` of the embedding; a loss that is masked afterwards is not judged), or
-        if more than 90 % of at least 4 sequences begin with the same token twice, and another one behind it.
+        if more than 90 % of at least 4 sequences begin with the same token twice, and another one behind it. It fires
+        if the class weights of such a loss are 1.4 times as large, as a mean over at least 16 labels, as over the
+        classes among them (PyTorch); and if N samples, at least 4, are given N x N outputs and one label for all.
     Not a number:
         Labels that contain NaN are not just 0 and 1.
     Blind spots:

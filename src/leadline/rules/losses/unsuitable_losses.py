@@ -6,6 +6,7 @@ from typing import Final
 
 from leadline.records import loss_facts as facts
 from leadline.records.formatting import share as percent
+from leadline.records.formatting import significant
 from leadline.records.loss_facts import REGRESSION, Activation, LossKind
 from leadline.rules import Advice
 from leadline.rules.losses.given_loss import GivenLoss
@@ -32,13 +33,47 @@ _DOUBLED: Final = Advice(
     "add_special_tokens=False where the template brings the token of the beginning itself; usually the tokenizer adds "
     "another one"
 )
+_WEIGHTS: Final = Advice(
+    "weights that fall with the number of samples of a class (their total, divided by the count of the class); usually "
+    "the shares of the classes were given in place of their inverses"
+)
+_PAIRS: Final = Advice(
+    "arange(N) as labels, where the i-th output of a sample is for its own partner; a constant label is right where "
+    "the partner always comes first"
+)
+_HEAVIER: Final = 1.4
 _SAME, _OTHER = 0.99, 0.9
 _MUCH_PADDING, _NEARLY_ALL = 0.1, 0.9
 
 
 def find_unfitting_loss(loss: GivenLoss) -> Mistake | None:
     """Return why another loss, or metric, would suit the labels better; None: none is known."""
-    return _loss_of_another_task(loss) or _accuracy_of_regression(loss) or _of_tokens(loss)
+    return _loss_of_another_task(loss) or _accuracy_of_regression(loss) or _of_classes(loss) or _of_tokens(loss)
+
+
+def _of_classes(loss: GivenLoss) -> Mistake | None:
+    """Return what is unusual in labels that are class indices, and in their weights."""
+    ratio = loss.number(facts.WEIGHT_OF_LABELS)
+    if ratio >= _HEAVIER:
+        return Mistake(
+            "weights_of_frequent_classes",
+            f"the class weights of {loss.loss} are larger for frequent classes: their mean over the labels is "
+            f"{significant(ratio)} times that over the classes among them, so that rare classes hardly count",
+            _WEIGHTS,
+            facts.WEIGHT_OF_LABELS,
+            is_certain=False,
+        )
+    if not loss.has(facts.IS_ONE_OF_PAIRS):
+        return None
+    samples = f"{loss.number(facts.CLASSES):.0f}"
+    return Mistake(
+        "one_of_pairs",
+        f"{loss.loss} is given an output for each pair of {samples} samples ({samples} x {samples}), and one and the "
+        "same index as the label of all: each sample is to match one of them",
+        _PAIRS,
+        facts.IS_ONE_OF_PAIRS,
+        is_certain=False,
+    )
 
 
 def _of_tokens(loss: GivenLoss) -> Mistake | None:

@@ -113,6 +113,32 @@ def test_labels_of_an_observed_absolute_error_are_known(tmp_path: Path) -> None:
     assert set(found[f"absolute_error/{facts.ARE_LABELS_BINARY}"].values()) == {1.0}
 
 
+@pytest.mark.parametrize("ignored", [-100, 1])
+def test_the_weight_of_labels_is_that_of_numpy(ignored: int) -> None:
+    drawn = np.random.default_rng(3)
+    weights, labels = drawn.uniform(0.1, 4, 5).astype(np.float32), drawn.integers(0, 4, 40)
+    logits = torch.randn(40, 5, requires_grad=True)
+    loss = F.cross_entropy(logits, torch.tensor(labels), torch.tensor(weights), ignore_index=ignored)
+    kept = labels[labels != ignored]
+    expected = weights[kept].mean() / weights[np.unique(kept)].mean()
+    assert only(loss)[facts.WEIGHT_OF_LABELS] == pytest.approx(expected, rel=1e-6)
+
+
+def test_weights_need_enough_labels_and_pairs_one_label() -> None:
+    logits, labels = torch.randn(15, 3, requires_grad=True), torch.arange(15) % 3
+    assert facts.WEIGHT_OF_LABELS not in only(F.cross_entropy(logits, labels, torch.ones(3)))
+    assert facts.WEIGHT_OF_LABELS not in only(
+        F.cross_entropy(torch.randn(16, 3, requires_grad=True), labels.new_zeros(16))
+    )
+    pairs = torch.randn(4, 4, requires_grad=True)
+    found = [
+        only(F.cross_entropy(pairs, labels)).get(facts.IS_ONE_OF_PAIRS)
+        for labels in (torch.zeros(4).long(), torch.arange(4))
+    ]
+    assert found == [1.0, 0.0]
+    assert facts.IS_ONE_OF_PAIRS not in only(F.cross_entropy(logits, labels))
+
+
 def test_what_is_not_known_is_absent() -> None:
     found = only(F.cross_entropy(out(4), CLASSES))
     assert {facts.LABEL_MIN, facts.OUT_OF_REACH_SHARE, facts.EXP_SUM_ERROR}.isdisjoint(found)

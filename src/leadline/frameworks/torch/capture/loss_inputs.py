@@ -18,6 +18,7 @@ from leadline.frameworks.kit.loss_facts import (
     unused_name,
 )
 from leadline.frameworks.torch.capture.autograd_graph import first_rows, shape_of
+from leadline.frameworks.torch.capture.class_labels import class_label_facts
 from leadline.frameworks.torch.capture.device_copy import number_of
 from leadline.frameworks.torch.capture.forward_row import untracked_in_full_precision
 from leadline.frameworks.torch.capture.label_positions import facts_of_given, position_facts
@@ -175,6 +176,8 @@ def facts_of(term: LossTerm) -> dict[str, Any]:
         index, are_ignored = term.ignored
         found[facts.IGNORE_INDEX] = float(index)
         numbers[facts.IGNORED_SHARE] = _VERBS.share(are_ignored)
+    if term.likelihood is not None:
+        numbers |= class_label_facts(term.likelihood)
     found |= {fact: number for fact, tensor in numbers.items() if (number := number_of(tensor)) is not None}
     return found
 

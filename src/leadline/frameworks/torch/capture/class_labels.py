@@ -1,0 +1,39 @@
+"""Facts about the class indices that a negative log-likelihood is given, and their weights."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+
+from leadline.frameworks.torch.capture.autograd_graph import ignored_of, saved
+from leadline.records import loss_facts as facts
+
+_MIN_LABELS, _MIN_SAMPLES = 16, 4
+_MAX_COMPARED: Final = 1 << 20
+
+
+def class_label_facts(likelihood: Any) -> dict[str, torch.Tensor]:
+    """Return the facts about the labels of a negative log-likelihood, from its node; empty: none are known."""
+    labels, values, ignored = saved(likelihood, "target"), saved(likelihood, "self"), ignored_of(likelihood)
+    if labels is None or values is None or ignored is None or not labels.numel():
+        return {}
+    found: dict[str, torch.Tensor] = {}
+    weights = saved(likelihood, "weight")
+    if weights is not None and labels.numel() >= _MIN_LABELS:
+        found |= _weight_facts(labels.flatten(), weights.double(), ignored[1].flatten())
+    samples = labels.shape[0] if labels.dim() else 0
+    if labels.dim() == 1 and samples >= _MIN_SAMPLES and tuple(values.shape) == (samples, samples):
+        found[facts.IS_ONE_OF_PAIRS] = (labels == labels[0]).all().double()
+    return found
+
+
+def _weight_facts(labels: torch.Tensor, weights: torch.Tensor, is_ignored: torch.Tensor) -> dict[str, torch.Tensor]:
+    if labels.numel() * weights.numel() > _MAX_COMPARED:
+        return {}
+    # compared with each class, since counts by scattering may be refused where algorithms have to be deterministic
+    is_of_class = (torch.arange(len(weights), device=labels.device)[:, None] == labels) & ~is_ignored
+    occurs = is_of_class.any(1).double()
+    counts = is_of_class.sum(1).double()
+    of_labels, of_classes = (counts * weights).sum() / counts.sum(), (occurs * weights).sum() / occurs.sum()
+    return {facts.WEIGHT_OF_LABELS: of_labels / of_classes}

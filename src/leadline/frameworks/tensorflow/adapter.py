@@ -22,7 +22,7 @@ from leadline.frameworks.tensorflow.capture import Optimized, TensorFlowSubject
 from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
 from leadline.frameworks.tensorflow.diagnose import coverage_gaps, inventory, layer_paths
 from leadline.frameworks.tensorflow.keras_hooks import KerasHooks
-from leadline.frameworks.tensorflow.manual_updates import ManualSteps, ManualUpdates
+from leadline.frameworks.tensorflow.manual_updates import VariableSteps, VariableUpdates
 from leadline.frameworks.tensorflow.profiles import XlaRecording
 from leadline.frameworks.tensorflow.replay import Replays
 from leadline.frameworks.tensorflow.steps import LOSS, Steps
@@ -67,7 +67,7 @@ class TensorFlowAdapter:
         return f"{tf.__version__} (Keras {keras})" if keras else str(tf.__version__)
 
     def knows(self, thing: object) -> bool:
-        return isinstance(thing, (Function, ManualUpdates, tf.Tensor, tf.Variable, tf.Module)) or _is_of_keras(thing)
+        return isinstance(thing, (Function, VariableUpdates, tf.Tensor, tf.Variable, tf.Module)) or _is_of_keras(thing)
 
     def captures_between_steps(self, item: CaptureItem) -> bool:
         return may_select_module_tensors(item)
@@ -114,7 +114,7 @@ class TensorFlowAdapter:
         replays = Replays(self._tracing, self._note, partial(record_compilation, callbacks))
         steps = self._steps = Steps(callbacks, guard, self._tracing, replays, self._note)
         self._patches.replace(Function, "__call__", lambda original: _make_call(original, steps))
-        manual = ManualSteps(steps, guard)
+        manual = VariableSteps(steps, guard)
         manual.install(self._patches)
         steps.before_optimizer = manual.forget
         self._patches.replace(
@@ -145,7 +145,7 @@ class TensorFlowAdapter:
             trained = facts.variables.items() if facts is not None else ()
             parameters = [NamedTensor(name, parameter_collections(name), variable) for name, variable in trained]
             return Optimized(owner.name, "", owner.name, self._prefix(owner, owner.name), parameters, [], dict)
-        if isinstance(owner, ManualUpdates):
+        if isinstance(owner, VariableUpdates):
             trained = owner.variables().items()
             parameters = [NamedTensor(name, parameter_collections(name), variable) for name, variable in trained]
             kind = type(owner).__name__
@@ -203,7 +203,9 @@ def _make_call(original: Callable[..., Any], steps: Steps) -> Callable[..., Any]
     return __call__
 
 
-def _make_gradient(original: Callable[..., Any], steps: Steps, manual: ManualSteps, guard: Guard) -> Callable[..., Any]:
+def _make_gradient(
+    original: Callable[..., Any], steps: Steps, manual: VariableSteps, guard: Guard
+) -> Callable[..., Any]:
     def gradient(tape: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_eager():
             result = original(tape, target, sources, *args, **kwargs)
@@ -219,7 +221,7 @@ def _make_gradient(original: Callable[..., Any], steps: Steps, manual: ManualSte
     return gradient
 
 
-def _expect_update(manual: ManualSteps, sources: Any, gradients: Any) -> None:
+def _expect_update(manual: VariableSteps, sources: Any, gradients: Any) -> None:
     pairs = zip(tf.nest.flatten(sources), tf.nest.flatten(gradients), strict=True)
     of_variables = [(source, gradient) for source, gradient in pairs if _is_variable(source)]
     manual.expect({name_of(source): (getattr(source, "_value", source), gradient) for source, gradient in of_variables})

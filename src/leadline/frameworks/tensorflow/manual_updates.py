@@ -21,7 +21,7 @@ from leadline.records.plan import CaptureItem
 _ASSIGNMENTS = ("assign", "assign_add", "assign_sub")
 
 
-class ManualUpdates:
+class VariableUpdates:
     """Takes the place of an optimizer where a script updates the variables of a tape; holds them weakly."""
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
@@ -39,7 +39,7 @@ class ManualUpdates:
         return {name: variable for name, variable in alive if variable is not None}
 
 
-class ManualSteps:
+class VariableSteps:
     """Makes a step of a script's own update.
 
     After gradients of variables it waits for their use. An optimizer that uses them makes its own step. If the script
@@ -52,8 +52,8 @@ class ManualSteps:
         self._awaited: dict[str, tuple[Any, Any]] = {}
         self._left: dict[int, str] = {}
         """The variables that were not assigned to yet, by identity."""
-        self._owners: list[ManualUpdates] = []
-        self._updating: ManualUpdates | None = None
+        self._owners: list[VariableUpdates] = []
+        self._updating: VariableUpdates | None = None
 
     def install(self, patches: Patches) -> None:
         for name in _ASSIGNMENTS:
@@ -104,12 +104,12 @@ class ManualSteps:
         if not self._left:
             self.end()
 
-    def _owner(self, variables: Mapping[str, Any]) -> ManualUpdates:
+    def _owner(self, variables: Mapping[str, Any]) -> VariableUpdates:
         self._owners = [owner for owner in self._owners if owner.variables()]
         for owner in self._owners:
             if owner.updates(variables):
                 return owner
-        self._owners.append(ManualUpdates(variables))
+        self._owners.append(VariableUpdates(variables))
         return self._owners[-1]
 
 

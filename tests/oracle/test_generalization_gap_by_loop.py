@@ -27,7 +27,7 @@ def noise(values: Sequence[float]) -> float:
 def is_overfitting(epochs: Epochs) -> bool:
     """Whether so many epochs, each with its training and validation loss, show overfitting."""
     trained, validated = [train for train, _ in epochs], [validation for _, validation in epochs]
-    if len(epochs) < 8:
+    if len(epochs) < 8 or len(set(validated)) == 1:  # what never changes is a copy that stands still
         return False
     levels = [
         (at + 1, mean(validated[at - 2 : at + 1]), median(trained[at - 2 : at + 1])) for at in range(2, len(epochs))

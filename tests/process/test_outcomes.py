@@ -37,7 +37,7 @@ def check_outcome(ended: Ended, pattern: str) -> None:
 
 def test_a_healthy_training(tmp_path: Path) -> None:
     ended = watched(NOTICE, script("ending.py"), "healthy", folder=tmp_path)
-    check_outcome(ended, rf"Completed: 120 steps, {NO_PROBLEM}")
+    check_outcome(ended, rf"Completed: 120 steps(, |; [a-z]+-bound: .*; ){NO_PROBLEM}")  # a busy machine is slow
 
 
 def test_a_training_that_a_rule_stopped(tmp_path: Path) -> None:

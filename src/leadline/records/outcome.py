@@ -238,7 +238,9 @@ def _with_problems(
     found = f"{counted(chains, 'problem')} found{', the worst' * (chains > 1)} by {worst.name}"
     start = head if worst.name == stopped_by else f"{head}; {found}"
     place = _place(root)
-    first_sign = f"First sign at {place or 'the start'}: {_cut((root.message or '').removesuffix(f', at {place}'))}"
+    is_first = (root.step or 0) <= (worst.step or 0)  # else it took longer to be certain of what began before
+    sign = "First sign at" if is_first else "Its cause, certain at"
+    first_sign = f"{sign} {place or 'the start'}: {_cut((root.message or '').removesuffix(f', at {place}'))}"
     return RunOutcome(
         headline=f"{start}: {message}",
         first_sign=first_sign if root is not worst else "",

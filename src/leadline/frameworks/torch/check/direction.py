@@ -59,7 +59,7 @@ def loss_direction(subject: CheckedStep) -> Tested:
     if after is None:
         return not_applicable(NO_DESCENT)
     if calls:
-        return _judged_by_losses(calls, before, after)
+        return _judged_by_losses(step, calls, before, after)
     return _judged_by_labels(subject, before, after)
 
 
@@ -81,12 +81,12 @@ def _lowered(step: StepCopy, gradients: Sequence[torch.Tensor | None], start: fl
     return None
 
 
-def _judged_by_losses(calls: list[RecordedCall], before: Repeated, after: Repeated) -> Tested:
-    """Compare the decrease of the loss with that of PyTorch's losses in it."""
+def _judged_by_losses(step: StepCopy, calls: list[RecordedCall], before: Repeated, after: Repeated) -> Tested:
+    """Compare the decrease of the loss with that of PyTorch's losses in it; one of several terms may well rise."""
     decrease = float(before.loss.detach()) - float(after.loss)
     rises = [last - first for first, last in zip(values_of(calls, before), values_of(calls, after), strict=True)]
     names = ", ".join(dict.fromkeys(call.function.__name__ for call in calls))
-    if min(rises) > _LEAST_RISE * decrease:
+    if min(rises) > _LEAST_RISE * decrease and not _asks_for(step, calls):
         return failed(
             f"a step that lowers the loss by {decrease:.2g} raises {names} by {min(rises):.2g}: the sign is wrong",
             DIRECTION_ADVICE,
@@ -94,6 +94,16 @@ def _judged_by_losses(calls: list[RecordedCall], before: Repeated, after: Repeat
             rise=min(rises),
         )
     return passed(f"a small step lowers the loss by {decrease:.2g}, and {names} by {-min(rises):.2g}")
+
+
+def _asks_for(step: StepCopy, calls: list[RecordedCall]) -> bool:
+    """Return whether the loss falls with one of PyTorch's losses in it, all else being equal."""
+    repeated = step.run()
+    outputs = [output for call in calls if (output := repeated[id(call.output)]).requires_grad]
+    if not outputs:
+        return False
+    slopes = torch.autograd.grad(repeated.loss, outputs, allow_unused=True)
+    return any(slope is not None and float(slope.sum()) > 0 for slope in slopes)
 
 
 def _judged_by_labels(subject: CheckedStep, before: Repeated, after: Repeated) -> Tested:

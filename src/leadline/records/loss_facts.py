@@ -164,11 +164,13 @@ IGNORE_INDEX: Final = "ignore_index"
 """The class index that a loss of class indices ignores."""
 IGNORED_SHARE: Final = "ignored_share"
 """The share of the labels of such a loss that are this index."""
+HAS_CLASS_WEIGHTS: Final = "has_class_weights"
+"""1 where a loss of class indices is given weights of the classes; else it is absent."""
 WEIGHT_OF_LABELS: Final = "weight_of_labels"
 """The mean class weight of the labels, as a multiple of that of the classes among them; from 16 labels on. Weights that
 fall with the number of samples of a class are below 1."""
 IS_ONE_OF_PAIRS: Final = "is_one_of_pairs"
-"""1 if the predictions of N samples are N x N, for each pair one, and all labels are one index; else 0; from 4 on."""
+"""1 if the predictions are products of N samples with N others, and all labels are one index; else 0; from 4 on."""
 LABELS_AT: Final = ("labels_at_same_position", "labels_at_next_position", "labels_at_position_after_next")
 """The share of the labels, without ignored ones, that are the token that the model is given at the same position of a
 sequence, at the next one, and at the one after it."""
@@ -243,6 +245,7 @@ FACTS: Final = (
     BLANK_SHARE,
     IGNORE_INDEX,
     IGNORED_SHARE,
+    HAS_CLASS_WEIGHTS,
     WEIGHT_OF_LABELS,
     IS_ONE_OF_PAIRS,
     *LABELS_AT,

@@ -115,7 +115,7 @@ def exploding_gradient(*, healthy: bool) -> None:
     for step, (inputs, labels) in enumerate(points()):
         if step >= 60 and not healthy:
             inputs = inputs * 100
-        if step == 95:
+        if step == 95 and not healthy:
             break  # before the rise of the loss is long enough to explain the finding
         fit(model, optimizer, [(inputs, labels)])
 

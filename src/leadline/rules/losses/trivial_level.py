@@ -119,7 +119,8 @@ class LabelsByCall:
         if call is None and len(self._calls) == 1:
             ((only, call),) = self._calls.items()
             name = only if name == "loss" else name
-        level = _of_distribution(name, call) if call is not None else None
+        is_weighted = any(loss.has(facts.HAS_CLASS_WEIGHTS) for loss in self._given.values())
+        level = _of_distribution(name, call, is_weighted=is_weighted) if call is not None else None
         return level if level is None or level[0] > 0 else None
 
     def largest_square(self, name: str) -> float | None:
@@ -139,13 +140,13 @@ class LabelsByCall:
         return (math.log(2), "guessing between two classes") if loss.kind in _OF_TWO and has_both else None
 
 
-def _of_distribution(name: str, call: LabelDistribution) -> tuple[float, str] | None:
+def _of_distribution(name: str, call: LabelDistribution, *, is_weighted: bool) -> tuple[float, str] | None:
     if BINARY_ENTROPY.search(name):
         mean = call.mean()
         is_known = mean is not None and 0 < mean < 1
         return (_binary_entropy(mean), _GUESSING) if is_known else None  # type: ignore[arg-type]
     if ENTROPY.search(name):
-        entropy = call.entropy()
+        entropy = None if is_weighted else call.entropy()  # the mean is another one with weights of classes
         return (entropy, _GUESSING) if entropy is not None else None
     if _SQUARES.search(name):
         variance = call.variance()

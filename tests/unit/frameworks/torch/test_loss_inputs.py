@@ -130,13 +130,16 @@ def test_weights_need_enough_labels_and_pairs_one_label() -> None:
     assert facts.WEIGHT_OF_LABELS not in only(
         F.cross_entropy(torch.randn(16, 3, requires_grad=True), labels.new_zeros(16))
     )
-    pairs = torch.randn(4, 4, requires_grad=True)
-    found = [
-        only(F.cross_entropy(pairs, labels)).get(facts.IS_ONE_OF_PAIRS)
-        for labels in (torch.zeros(4).long(), torch.arange(4))
-    ]
-    assert found == [1.0, 0.0]
-    assert facts.IS_ONE_OF_PAIRS not in only(F.cross_entropy(logits, labels))
+    first, second = (torch.randn(4, 3, requires_grad=True) * 1 for _ in range(2))
+    zeros, own = torch.zeros(4, dtype=torch.long), torch.arange(4)
+    for pairs in (
+        first @ second.t() / 0.1,
+        torch.einsum("ad,bd->ab", first, second),
+        torch.ones(()).exp() * (first @ second.mT),
+    ):
+        assert [only(F.cross_entropy(pairs, given))[facts.IS_ONE_OF_PAIRS] for given in (zeros, own)] == [1.0, 0.0]
+    for of_layer in (nn.Linear(3, 4)(first), nn.Linear(3, 4, bias=False)(first), torch.randn(4, 4, requires_grad=True)):
+        assert facts.IS_ONE_OF_PAIRS not in only(F.cross_entropy(of_layer, zeros))
 
 
 def test_what_is_not_known_is_absent() -> None:

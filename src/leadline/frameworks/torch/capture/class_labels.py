@@ -6,11 +6,15 @@ from typing import Any, Final
 
 import torch
 
-from leadline.frameworks.torch.capture.autograd_graph import ignored_of, saved
+from leadline.frameworks.torch.capture.autograd_graph import Edge, below_views, ignored_of, kind_of, saved
 from leadline.records import loss_facts as facts
 
 _MIN_LABELS, _MIN_SAMPLES = 16, 4
 _MAX_COMPARED: Final = 1 << 20
+_MAX_NODES: Final = 12
+_SCALINGS: Final = frozenset({"LogSoftmaxBackward0", "MulBackward0", "DivBackward0"})
+_PRODUCTS: Final = frozenset({"MmBackward0", "BmmBackward0"})
+_TRANSPOSITIONS: Final = frozenset({"TBackward0", "TransposeBackward0", "PermuteBackward0", "ExpandBackward0"})
 
 
 def class_label_facts(likelihood: Any) -> dict[str, torch.Tensor]:
@@ -20,12 +24,38 @@ def class_label_facts(likelihood: Any) -> dict[str, torch.Tensor]:
         return {}
     found: dict[str, torch.Tensor] = {}
     weights = saved(likelihood, "weight")
+    if weights is not None:
+        found[facts.HAS_CLASS_WEIGHTS] = torch.ones(())
     if weights is not None and labels.numel() >= _MIN_LABELS:
         found |= _weight_facts(labels.flatten(), weights.double(), ignored[1].flatten())
     samples = labels.shape[0] if labels.dim() else 0
-    if labels.dim() == 1 and samples >= _MIN_SAMPLES and tuple(values.shape) == (samples, samples):
+    is_square = labels.dim() == 1 and samples >= _MIN_SAMPLES and tuple(values.shape) == (samples, samples)
+    if is_square and _is_of_pairs(likelihood):
         found[facts.IS_ONE_OF_PAIRS] = (labels == labels[0]).all().double()
     return found
+
+
+def _is_of_pairs(likelihood: Any) -> bool:
+    """Return whether the logits are products of two computed matrices, and not of a layer; possibly scaled."""
+    pending = [likelihood.next_functions[0]]
+    for _ in range(_MAX_NODES):
+        node = below_views(pending.pop(0))[0] if pending else None
+        if node is None:
+            continue
+        if kind_of(node) in _PRODUCTS:
+            operands = [_transposed(edge) for edge in node.next_functions]
+            return all(operand is not None and kind_of(operand) != "AccumulateGrad" for operand in operands)
+        if kind_of(node) in _SCALINGS | _TRANSPOSITIONS:
+            pending += node.next_functions
+    return False
+
+
+def _transposed(edge: Edge) -> Any:
+    """Return the node below views and transpositions."""
+    node = below_views(edge)[0]
+    while node is not None and kind_of(node) in _TRANSPOSITIONS:
+        node = below_views(node.next_functions[0])[0]
+    return node
 
 
 def _weight_facts(labels: torch.Tensor, weights: torch.Tensor, is_ignored: torch.Tensor) -> dict[str, torch.Tensor]:

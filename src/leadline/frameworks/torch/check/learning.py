@@ -32,10 +32,11 @@ from leadline.frameworks.check.learning import (
 )
 from leadline.frameworks.check.outcome import Tested, failed, not_applicable
 from leadline.frameworks.torch.check.batch import Batch
-from leadline.frameworks.torch.check.loss_calls import constant_loss, loss_calls
+from leadline.frameworks.torch.check.loss_calls import constant_loss, loss_calls, target_of
 from leadline.frameworks.torch.check.outcome import CheckedStep
 from leadline.frameworks.torch.check.ranges import out_of_reach
 from leadline.frameworks.torch.check.step_copy import StepCopy
+from leadline.frameworks.torch.check.step_tape import RecordedCall
 
 _CLIPPED: Final = 0.98
 
@@ -92,6 +93,8 @@ def ignored_input(subject: CheckedStep) -> Tested:
         or not any(_differ(item.rows()) for item in batch.labels if item.axis is not None)
     ):
         return not_applicable(NO_LABELS)
+    if any(_has_one_label(call, batch.size) for call in loss_calls(step.calls)):
+        return not_applicable("a loss of the step has one label for all samples, and may well hide the others")
     model_keys = {key for call in batch.model_calls for key in call.consumed}
     others = {key for call in step.calls if not call.is_model for key in call.consumed}
     if any(item.key in others for item in batch.inputs) or len(model_keys) == 0:
@@ -200,6 +203,12 @@ def _others(batch: Batch, seed: int) -> torch.Tensor:
         if bool(differ.any()):
             chosen[sample] = order[differ][sample % int(differ.sum())]
     return chosen
+
+
+def _has_one_label(call: RecordedCall, samples: int) -> bool:
+    """Return whether the labels of a loss are the same for all samples, as in a GAN."""
+    target = target_of(call)
+    return target is not None and target.dim() > 0 and len(target) == samples and not _differ(target)
 
 
 def _differ(rows: torch.Tensor) -> bool:

@@ -21,7 +21,7 @@ from leadline.rules.rule import Rule
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDER: Final = ROOT / "docs" / "reference" / "rules"
-WITHOUT_RULE: Final = {"asks.md", "false-alarms.md", "recall-of-checks.md", "recall.md"}
+WITHOUT_RULE: Final = {"asks.md", "blind.md", "false-alarms.md", "recall-of-checks.md", "recall.md"}
 """The pages that are not made from docstrings."""
 TRAININGS: Final = ROOT / "tests" / "process" / "scripts"
 _EXAMPLE: Final = (

@@ -10,28 +10,24 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 sys.path.append(str(Path(__file__).parents[1] / "process"))
 from judged_runs import judge
+from programs import Program, interpreter, mistaken, repaired
 
 HERE = Path(__file__).parent
 BLIND = HERE / "blind"
 PROGRAMS = tomllib.loads((BLIND / "programs.toml").read_text())
 """By name: the mistake, where it was asked, the rules that name it, and what was said of the first run."""
 PAGE = HERE.parents[1] / "docs" / "reference" / "rules" / "blind.md"
-VENVS = HERE.parents[1] / ".venvs"
-KINDS = ("mistake", "twin")
-_LIBRARIES = re.compile(
-    "^(?:import|from) (?:transformers|trl|peft|lightning|accelerate|stable_baselines3)", re.MULTILINE
-)
+KINDS: Final[Mapping[str, Callable[[Path], Program]]] = {"mistake": mistaken, "twin": repaired}
 _SECONDS = 600
 _HEAD = """# Blind set
 
@@ -50,20 +46,16 @@ symptoms, or wrong. `python tests/detection/blind.py RESULTS` regenerates this p
 """
 
 
-def python_of(source: str) -> str:
-    """Return the interpreter that has the libraries of a program."""
-    return str(VENVS / ("loggers" if _LIBRARIES.search(source) else "torch") / "bin" / "python")
-
-
-def told(program: Path) -> dict[str, Any]:
+def judged(program: Program) -> dict[str, Any]:
     """Run a program; return the rules with findings and those with remarks."""
     with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "program.py")
+        script.write_text(program.source)
         words = ["-P", "-m", "leadline", "run", "--check", "--out", folder, "--name", "run"]
-        environment = os.environ | {"HF_HUB_OFFLINE": "1"}
         subprocess.run(
-            [python_of(program.read_text()), *words, str(program)],
+            [interpreter(program.source), *words, str(script)],
             cwd=folder,
-            env=environment,
+            env=os.environ | {"HF_HUB_OFFLINE": "1"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_SECONDS,
@@ -79,10 +71,10 @@ def run_all(kept: Path, only: str) -> dict[str, dict[str, Any]]:
     """Run the programs; return the results by name and kind."""
     results: dict[str, dict[str, Any]] = json.loads(kept.read_text()) if kept.exists() else {}
     for name in PROGRAMS:
-        for kind in KINDS:
+        for kind, program in KINDS.items():
             key = f"{name}/{kind}"
             if key not in results and only in key:
-                results[key] = told(BLIND / name / f"{kind}.py")
+                results[key] = judged(program(BLIND / f"{name}.py"))
                 kept.write_text(json.dumps(results, indent=1))
                 print(key, *results[key]["fired"], *results[key]["remarks"], flush=True)
     return results

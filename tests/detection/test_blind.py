@@ -8,10 +8,11 @@ from leadline.rules import registry
 
 
 def test_every_program_has_a_row_and_a_twin() -> None:
-    assert set(PROGRAMS) == {path.name for path in BLIND.iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    assert set(PROGRAMS) == {path.stem for path in BLIND.glob("*.py")}
     for name in PROGRAMS:
-        mistake, twin = ((BLIND / name / f"{kind}.py").read_text() for kind in KINDS)
+        mistake, twin = (program(BLIND / f"{name}.py").source for program in KINDS.values())
         assert mistake != twin
+        assert "# mistake" not in twin
         compile(mistake, name, "exec")
         compile(twin, name, "exec")
 

@@ -205,7 +205,7 @@ def _outcome(status: RunStatus, summary: RuleSummary, workers: Sequence[WorkerDo
     time = summary.time or TimeSummary()
     cause, slow, slow_advice = ("", "", "") if of_model else _slowest(time.bound, fired)
     follows: Literal["", "advice", "problem"] = "problem" if of_model else "advice" if slow else ""
-    verdict = _verdict(status, summary, counts, workers, follows=follows, told=bool(of_model or cause))
+    verdict = _verdict(status, summary, counts, workers, follows=follows, is_after_finding=bool(of_model or cause))
     if status.status == "Failed":
         advice, verdict = "" if error else _READ_OUTPUT, _verdict(status, summary, counts, workers)
         return RunOutcome(f"{head}{verdict}", "", advice, "", "fatal", counts, fired, verdict=error)
@@ -239,7 +239,7 @@ def _with_problems(
     start = head if worst.name == stopped_by else f"{head}; {found}"
     place = _place(root)
     is_first = (root.step or 0) <= (worst.step or 0)  # else it took longer to be certain of what began before
-    sign = "First sign at" if is_first else "Its cause, certain at"
+    sign = "First sign at" if is_first else "Cause confirmed at"
     first_sign = f"{sign} {place or 'the start'}: {_cut((root.message or '').removesuffix(f', at {place}'))}"
     return RunOutcome(
         headline=f"{start}: {message}",
@@ -291,7 +291,7 @@ def _verdict(
     workers: Sequence[WorkerDocument],
     *,
     follows: Literal["", "advice", "problem"] = "",
-    told: bool = False,
+    is_after_finding: bool = False,
 ) -> str:
     """``, no problem found in losses, 1 piece of advice (12 rules clear); too little was seen of validation``.
 
@@ -299,11 +299,13 @@ def _verdict(
 
     Args:
         follows: What it follows in the line: nothing, advice on the time, or a problem of the model.
-        told: Whether the finding of a rule is told before it, which is not counted then.
+        is_after_finding: Whether the finding of a rule stands before it, which is not counted then.
     """
     is_other, start = follows == "problem", ";" if follows else ","
-    more = counts.advice - told
-    advice = f", {number(more)} {'more ' * told}{'piece' if more == 1 else 'pieces'} of advice" if more else ""
+    more = counts.advice - is_after_finding
+    advice = (
+        f", {number(more)} {'more ' * is_after_finding}{'piece' if more == 1 else 'pieces'} of advice" if more else ""
+    )
     until = "; no rule found a problem until then" if any(worker.off is not None for worker in workers) else ""
     if status.status not in JOB_ENDED:
         lag = describe.judge_lag(summary, workers)

@@ -59,7 +59,7 @@ def test_a_run_that_a_rule_stopped() -> None:
 def test_a_cause_that_took_longer_to_be_certain_of_is_no_first_sign() -> None:
     late = fired("diverging_loss", 99, "loss rose from 1.39 to 4.23")
     effect = fired("exploding_gradient", 61, "gradient_norm is 44.7", severity="fatal", explained_by="diverging_loss")
-    assert "Its cause, certain at step 99: loss rose from 1.39 to 4.23." in text(DONE, late, effect)
+    assert "Cause confirmed at step 99: loss rose from 1.39 to 4.23." in text(DONE, late, effect)
 
 
 def test_problems_of_a_run_that_went_on_are_counted_by_cause() -> None:

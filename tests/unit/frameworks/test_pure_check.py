@@ -28,7 +28,8 @@ class Linear:
     mode: Literal["evaluation", "training"] = "evaluation"
     number, optimizer, is_adaptive, is_warming_up, tolerance, separator = 2, "SGD", False, False, 1e-4, "/"
 
-    def __init__(self, mistake: str = "", deadline: float = 0.0) -> None:
+    def __init__(self, mistake: str = "", deadline: float = 0.0, *, keeps: bool = False) -> None:
+        self.keeps = keeps
         random = np.random.default_rng(1)
         self.mistake, self.deadline = mistake, deadline or time.monotonic() + 60
         x = random.standard_normal((SAMPLES, 4))
@@ -56,6 +57,7 @@ class Linear:
         w, b, *rest = self.weights if weights is None else weights
         x = x * np.array([1, 1, 1, 0]) if self.mistake == "feature" else x
         made = (x - x.mean(0) if self.mistake == "mixed" else x) @ w + b
+        made = made + np.arange(SAMPLES)[:, None] / SAMPLES if self.mistake == "place" else made
         error = made[:, 0] - y
         sign = -1.0 if self.mistake == "sign" else 1.0
         found = [2 * sign * x.T @ error[:, None] / SAMPLES, np.full((1, 1), 2 * sign * error.mean())]
@@ -78,6 +80,9 @@ class Linear:
 
     def why_mixed(self) -> str:
         return ""
+
+    def keeps_samples(self, size: int) -> bool:
+        return self.keeps
 
     def why_padding_is_read(self) -> str:
         return ""
@@ -119,6 +124,7 @@ def failures(mistake: str) -> set[str]:
     ("mistake", "probe"),
     [
         ("mixed", "mixed_samples"),
+        ("place", "mixed_samples"),
         ("feature", "unused_inputs"),
         ("unused weight", "unused_inputs"),
         ("sign", "loss_direction"),
@@ -128,6 +134,11 @@ def failures(mistake: str) -> set[str]:
 )
 def test_a_mistake_is_named_by_its_probe(mistake: str, probe: str) -> None:
     assert probe in failures(mistake)
+
+
+def test_a_model_that_keeps_values_of_its_samples_may_treat_places_differently() -> None:
+    found = results(lambda deadline: Linear("place", deadline, keeps=True))
+    assert found["mixed_samples"].outcome == "passed"
 
 
 def test_a_sound_step_passes_what_applies() -> None:

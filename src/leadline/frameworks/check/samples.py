@@ -14,6 +14,8 @@ REDUCED_ROUNDING: Final = 0.1
 """The same in reduced precision."""
 IGNORED: Final = -100
 """The label that losses of PyTorch, and of libraries after it, ignore."""
+OF_PLACES: Final = 10.0
+"""Times that share, below which a difference between places is rounding: rows are added up in another order there."""
 SHOWN: Final = 16
 NO_SAMPLES: Final = "the batch has no axis of samples that inputs and predictions share"
 COMPARES_ALL: Final = "the predictions compare each sample with all others"
@@ -34,6 +36,10 @@ DIRECTION_ADVICE: Final = (
 _MIXED_ADVICE: Final = (
     "keep the samples apart in it: a reshape or view that swaps axes, a softmax or norm over dimension 0, batch_first, "
     "or attention over the batch are the usual causes"
+)
+_PLACES_ADVICE: Final = (
+    "give each sample the same treatment at every place: a positional encoding or an index along the axis of the "
+    "samples, x.size(0) in place of x.size(1), and shapes that broadcast along that axis are the usual causes"
 )
 _BETTER: Final = 0.7
 
@@ -76,6 +82,29 @@ def samples_mixed(pair: tuple[int, int], worst: float, where: str, *, mode: str,
         f"{worst:.2g} of the predictions' standard deviation{place}",
         _MIXED_ADVICE,
         module=where,
+        **evidence,
+    )
+
+
+def other_places(size: int) -> list[int]:
+    """Return which sample takes each place of a batch, ``(samples,)``, none its own."""
+    return [*range(1, size), 0]
+
+
+def places_matter(worst: float, where: str, *, mode: str, **evidence: Any) -> Tested:
+    """Return the failure of predictions that depend on the place of their sample in the batch.
+
+    Args:
+        worst: The largest change, as a share of their size.
+        where, mode: As in ``samples_mixed``.
+    """
+    place = f"; {where} is the first module whose output depends on the place" if where else ""
+    return failed(
+        f"in {mode} mode, samples that change their places in the batch get other predictions: by up to {worst:.2g} "
+        f"of their size{place}",
+        _PLACES_ADVICE,
+        module=where,
+        largest_change_by_place=worst,
         **evidence,
     )
 

@@ -137,6 +137,9 @@ class PureStep(Protocol):
     def why_mixed(self) -> str:
         """Return why the samples of this step are mixed on purpose; "": they are not."""
 
+    def keeps_samples(self, size: int) -> bool:
+        """Return whether the model keeps values of ``size`` samples from step to step that are none of its leaves."""
+
     def why_padding_is_read(self) -> str:
         """Return why padding has an influence on purpose; "": it should have none."""
 

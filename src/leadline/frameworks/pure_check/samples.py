@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from leadline.frameworks.check.samples import (
     NO_PREDICTION,
     NO_SAMPLES,
     NOT_FINITE,
+    OF_PLACES,
     PERMUTATIONS,
     QUARTERINGS,
     SHIFTS,
@@ -35,6 +36,8 @@ from leadline.frameworks.check.samples import (
     labels_shifted,
     moves_away,
     moves_nearer,
+    other_places,
+    places_matter,
     samples_apart,
     samples_mixed,
 )
@@ -42,9 +45,14 @@ from leadline.frameworks.pure_check.batch import PureBatch, TokenSequences, chan
 from leadline.frameworks.pure_check.learning import Learning
 from leadline.frameworks.pure_check.pure_step import Array, Leaf, PureStep
 
+_OTHER_SEED: Final = 21
+
 
 def mixed_samples(batch: PureBatch) -> Tested:
-    """Replace one sample by another one: the predictions of all others must stay the same."""
+    """Replace one sample by another one: the predictions of all others must stay the same.
+
+    Then let all samples change their places: their predictions must move with them.
+    """
     step = batch.step
     if why := _has_no_samples(batch):
         return not_applicable(why)
@@ -71,11 +79,42 @@ def mixed_samples(batch: PureBatch) -> Tested:
         return not_applicable(ALL_EQUAL)
     evidence = changes_of_rows(rows_of_changes, worst)
     if worst <= step.tolerance:
+        moved_places = np.array(other_places(batch.size))
+        by_place = _change_by_place(batch, moved_places)
+        if by_place > OF_PLACES * step.tolerance:
+            given = batch.exchanged(moved_places, labels=True)
+            where = _first_layer(step, given, moved_places, moved_places >= 0, bound=OF_PLACES)
+            return places_matter(by_place, where, mode=step.mode, **evidence)
         return samples_apart(len(rows_of_changes), batch.size, **evidence)
     if why := step.why_mixed():
         return not_applicable(why)
-    where = _first_mixing(step, culprit, pair[0], batch.size)
+    order = np.arange(batch.size)
+    where = _first_layer(step, culprit, order, order != pair[0])
     return samples_mixed(pair, worst, where, mode=step.mode, **evidence)
+
+
+def _change_by_place(batch: PureBatch, chosen: Array) -> float:
+    """Return by how much predictions change if their samples change places, as a share of their size.
+
+    Where places may count on purpose it is 0: a model that draws random numbers, or keeps values of each sample.
+
+    Args:
+        chosen: Which sample takes each place, ``(samples,)``.
+    """
+    step = batch.step
+    known = {leaf.key for leaf in (*batch.inputs, *batch.labels)}
+    if step.keeps_samples(batch.size) or any(batch.has_samples(leaf) and leaf.key not in known for leaf in step.leaves):
+        return 0.0
+    base = batch.rows(batch.base)
+    drawn, moved = (
+        batch.rows(step.compute(given, evaluates=True, seed=seed))
+        for given, seed in (({}, _OTHER_SEED), (batch.exchanged(chosen, labels=True), None))
+    )
+    if base is None or drawn is None or moved is None or not np.array_equal(drawn, base):
+        return 0.0
+    scale = max(float(base.std()), float(np.abs(base).mean())) or 1.0
+    worst = float(np.abs(moved - base[chosen]).max()) / scale
+    return worst if math.isfinite(worst) else 0.0
 
 
 def _has_no_samples(batch: PureBatch) -> str:
@@ -111,16 +150,22 @@ def _is_graph(leaf: Leaf, batch: PureBatch) -> bool:
     return is_edges or (is_square and (value.dtype == np.bool_ or np.issubdtype(value.dtype, np.floating)))
 
 
-def _first_mixing(step: PureStep, given: dict[int, Array], source: int, size: int) -> str:
-    """Return the first layer in whose output other samples change."""
+def _first_layer(step: PureStep, given: dict[int, Array], places: Array, compared: Array, *, bound: float = 1.0) -> str:
+    """Return the first layer whose output for other inputs is another one.
+
+    Args:
+        places: Which sample of the step is at each place of the other inputs, ``(samples,)``.
+        compared: Whether each place is looked at, ``(samples,)``.
+        bound: Times the tolerance of the step, below which a difference is rounding.
+    """
+    size = len(places)
     for (name, first), (other, second) in zip(step.layers({}), step.layers(given), strict=False):
         if name != other or first.shape != second.shape:
             return ""
         if not first.ndim or first.shape[0] != size:
             continue
-        moved = np.abs(first.astype(np.float64) - second).reshape(size, -1).max(1)
-        moved[source] = 0.0
-        if float(moved.max()) > step.tolerance * (float(first.std()) or 1.0):
+        moved = np.abs(first[places].astype(np.float64) - second).reshape(size, -1).max(1)
+        if float(moved[compared].max()) > bound * step.tolerance * (float(first.std()) or 1.0):
             return name
     return ""
 

@@ -6,22 +6,26 @@ from leadline.rules.checks.check_rule import CheckRule
 
 
 class MixedSamples(CheckRule, frozen=True, kw_only=True):
-    """Fires when the prediction of one sample depends on another sample of its batch.
+    """Fires when the prediction of one sample depends on another sample of its batch, or on its place in the batch.
 
     Why it matters:
         Such a model is evaluated on batches that do not exist when it is used, and leaks information between samples:
-        a view that swaps batch and time, a softmax over dimension 0, ``batch_first`` forgotten.
+        a view that swaps batch and time, a softmax over dimension 0, ``batch_first`` forgotten, a positional encoding
+        along the samples.
     How it decides:
         On a copy in evaluation mode, some samples are replaced by others of the batch: the predictions of the
         remaining samples must not change by more than 1e-4 of the predictions' standard deviation (0.1 in reduced
-        precision). If they do, the first module whose output mixes samples is named.
+        precision). Then all samples change their places: their predictions must move with them, as exactly. If they do
+        not, the first module whose output mixes samples, or depends on the place, is named.
     Not a number:
         A prediction, loss or gradient that is not finite makes the probe not applicable.
     Blind spots:
         A batch whose samples are the nodes of a graph, whose inputs have no common axis of samples, or whose
-        predictions compare all samples with one another is not applicable. Batch statistics in training mode are not
-        counted. A compiled training or a sharded one is not copied, and a step that cannot be repeated on the copy
-        with the same loss is not tested.
+        predictions compare all samples with one another is not applicable. Places are not compared where the model
+        draws random numbers in evaluation mode, may keep values of its samples (a tensor with the size of the batch
+        that is no parameter), or has an input without samples. Batch statistics in training mode are not counted. A
+        compiled training or a sharded one is not copied, and a step that cannot be repeated on the copy with the same
+        loss is not tested.
     Source:
         A. Karpathy, A Recipe for Training Neural Networks: "use backprop to chart dependencies".
     """

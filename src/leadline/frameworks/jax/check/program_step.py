@@ -288,6 +288,9 @@ class ProgramStep(PureStep):
             return "the step normalizes by the statistics of its batch, and has no mode in which samples are apart"
         return ""
 
+    def keeps_samples(self, size: int) -> bool:
+        return False  # whatever lasts from step to step is given to it
+
     def why_padding_is_read(self) -> str:
         return "a step of JAX is traced for arrays of these shapes: padding cannot be cut off"
 

@@ -288,6 +288,9 @@ class TracedStep(PureStep):
     def why_mixed(self) -> str:
         return ""
 
+    def keeps_samples(self, size: int) -> bool:
+        return any(size in variable.shape for variable in self._trace("eval", {}).written)
+
     def why_padding_is_read(self) -> str:
         called = self._trace("eval", {}).retracing
         is_recurrent = any(isinstance(layer, keras.layers.RNN) for layer in called.called)

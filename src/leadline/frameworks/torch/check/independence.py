@@ -1,8 +1,9 @@
-"""The probe of samples that influence one another."""
+"""The probe of samples that influence one another, or whose place in the batch has an influence."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Final
 
 import torch
 
@@ -12,19 +13,29 @@ from leadline.frameworks.check.samples import (
     COMPARES_ALL,
     NO_SAMPLES,
     NOT_FINITE,
+    OF_PLACES,
     SHOWN,
     changes_of_rows,
     exchanged_pairs,
+    other_places,
+    places_matter,
     samples_apart,
     samples_mixed,
 )
-from leadline.frameworks.torch.check.batch import Input
+from leadline.frameworks.torch.check.batch import Input, Prediction
 from leadline.frameworks.torch.check.outcome import CheckedStep
-from leadline.frameworks.torch.check.step_copy import Values
+from leadline.frameworks.torch.check.step_copy import StepCopy, Values
+from leadline.frameworks.torch.check.step_tape import PartState, tensors_in
+from leadline.records.json_object import JsonObject
+
+_OTHER_SEED: Final = 21
 
 
 def mixed_samples(subject: CheckedStep) -> Tested:
-    """In evaluation mode, replace one sample by another one: the predictions of all others must stay the same."""
+    """In evaluation mode, replace one sample by another one: the predictions of all others must stay the same.
+
+    Then let all samples change their places: their predictions must move with them.
+    """
     step, batch = subject.step, subject.batch
     if batch.size < 2 or not batch.inputs or not batch.predictions:
         return not_applicable(NO_SAMPLES)
@@ -66,10 +77,54 @@ def mixed_samples(subject: CheckedStep) -> Tested:
     if not changed:
         return not_applicable(ALL_EQUAL)
     evidence = changes_of_rows(rows_of_changes, worst)
-    if worst <= step.tolerance:
-        return samples_apart(len(set(changed)), size, **evidence)
-    where = _first_mixing_module(subject, culprit, pair[0], size)
-    return samples_mixed(pair, worst, where, mode="evaluation", **evidence)
+    if worst > step.tolerance:
+        where = _first_mixing_module(subject, culprit, pair[0], size)
+        return samples_mixed(pair, worst, where, mode="evaluation", **evidence)
+    return _of_places(subject, prediction, evidence) or samples_apart(len(set(changed)), size, **evidence)
+
+
+def _of_places(subject: CheckedStep, prediction: Prediction, evidence: JsonObject) -> Tested | None:
+    """Return the failure if samples that change their places get other predictions."""
+    size = subject.batch.size
+    chosen = torch.tensor(other_places(size))
+    worst = _change_by_place(subject, prediction, chosen)
+    if worst <= OF_PLACES * subject.step.tolerance:
+        return None
+    given = subject.batch.exchanged(chosen, labels=True)
+    where = _first_module(subject, given, size, chosen, bound=OF_PLACES)
+    return places_matter(worst, where, mode="evaluation", **evidence)
+
+
+def _change_by_place(subject: CheckedStep, prediction: Prediction, chosen: torch.Tensor) -> float:
+    """Return by how much predictions change if their samples change places, as a share of their size.
+
+    Where places may count on purpose it is 0: a model that draws random numbers, or keeps values of each sample.
+
+    Args:
+        chosen: Which sample takes each place, ``(samples,)``.
+    """
+    step, batch = subject.step, subject.batch
+    base = prediction.rows(step.evaluated(prediction.key))
+    given = [*batch.inputs, *(item for item in batch.labels if item.is_model_input)]
+    if any(item.axis is None and item.value.numel() > 1 for item in given):
+        return 0.0
+    if base.shape[0] != batch.size or _keeps_samples(step, batch.size):
+        return 0.0
+    options: Any = {"evaluates": True, "until": prediction.key, "gradients": False}
+    drawn = prediction.rows(step.run(seed=_OTHER_SEED, **options)[prediction.key])
+    if not torch.equal(drawn, base):
+        return 0.0
+    moved = prediction.rows(step.run(batch.exchanged(chosen, labels=True), **options)[prediction.key])
+    scale = max(float(base.std()), float(base.abs().mean())) or 1.0
+    worst = float((moved - base[chosen]).abs().max()) / scale
+    return worst if math.isfinite(worst) else 0.0
+
+
+def _keeps_samples(step: StepCopy, size: int) -> bool:
+    """Whether a model may keep values of each sample from step to step, as stateful recurrent ones do."""
+    states = (PartState.of(part) for model in step.modules for part in model.modules())
+    kept = (tensor for state in states for tensor in tensors_in((state.attributes, state.buffers)))
+    return any(size in tensor.shape for tensor in kept)
 
 
 def _graph(inputs: list[Input], size: int) -> Input | None:
@@ -94,15 +149,33 @@ def _is_large(item: Input) -> bool:
 
 
 def _first_mixing_module(subject: CheckedStep, given: Values, source: int, size: int) -> str:
-    """Return the first module, in the order in which modules return, in whose output other samples change."""
+    """Return the first module in whose output other samples change than the one that was replaced."""
+    others = torch.arange(size) != source
+    return _first_module(subject, given, size, torch.arange(size), others)
+
+
+def _first_module(
+    subject: CheckedStep,
+    given: Values,
+    size: int,
+    places: torch.Tensor,
+    compared: torch.Tensor | slice = slice(None),
+    bound: float = 1.0,
+) -> str:
+    """Return the first module, in the order in which modules return, whose output for other inputs is another one.
+
+    Args:
+        places: Which sample of the step is at each place of the other inputs, ``(samples,)``.
+        compared: The places to look at.
+        bound: Times the tolerance of the step, below which a difference is rounding.
+    """
     before = _module_outputs(subject, {}, size)
     after = _module_outputs(subject, given, size)
     for (name, first), (other, second) in zip(before, after, strict=False):
         if name != other or first.shape != second.shape:
             return ""
-        moved = (first - second).abs().reshape(size, -1).amax(1)
-        moved[source] = 0.0
-        if float(moved.max()) > subject.step.tolerance * (float(first.std()) or 1.0):
+        moved = (first[places] - second).abs().reshape(size, -1).amax(1)[compared]
+        if float(moved.max()) > bound * subject.step.tolerance * (float(first.std()) or 1.0):
             return name
     return ""
 

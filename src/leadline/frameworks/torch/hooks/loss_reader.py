@@ -19,7 +19,8 @@ from leadline.instrumentation.guard import Facts
 
 ReadLoss: TypeAlias = tuple[object, "DeviceScalar | float", "str | None"]
 """Place in the script, value and name of a loss."""
-_INTERNAL_FOLDERS: Final = (torch.__file__.rsplit("/", 1)[0] + "/", __file__.rsplit("/", 1)[0] + "/")
+_INTERNAL_FOLDERS: Final = (torch.__file__.rsplit("/", 1)[0] + "/", __file__.removesuffix("hooks/loss_reader.py"))
+"""Those of PyTorch and of its adapter, whose hooks wrap the engine, too."""
 _MAX_SCALED: Final = 64
 
 

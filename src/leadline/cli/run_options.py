@@ -58,7 +58,7 @@ NoRuleOption = Annotated[list[str] | None, typer.Option(help="Disable a rule.", 
 NoDefaultRulesOption = Annotated[bool, typer.Option("--no-default-rules", help="Disable the default rules.")]
 CheckOption = Annotated[
     bool,
-    typer.Option("--check", help="Test a copy of the training after its first steps, and again at step 501."),
+    typer.Option("--check", help="Test a copy of the training after its first steps, and again at steps 101 and 501."),
 ]
 OnOption = Annotated[
     list[str] | None, typer.Option(help="RULE[@status]=ACTION[:TARGET][,key=value,…], for example *=stop_training.")

@@ -18,7 +18,7 @@ from leadline.store import layout
 from leadline.store.control import new_request_id, read_requests, write_request
 from leadline.store.documents import make_subfolder, read_document, write_document
 
-CHECKED_STEPS: Final = (2, 501)
+CHECKED_STEPS: Final = (2, 101, 501)
 """The train steps that are checked beside a training, counted from 0: none at which the presets capture tensors."""
 LEAST_SECONDS: Final = 5.0
 """The least processor time of a check beside a training."""
@@ -151,7 +151,10 @@ class StepChecks:
         """Record results; a failure stays, and of the others the later one that could be decided."""
         for result in results:
             before = self._results.get(result.probe)
-            if before is None or before.outcome == "not applicable" or result.outcome == "failed":
+            is_later = (
+                before is None or before.outcome == "not applicable" or result.outcome == before.outcome == "passed"
+            )
+            if is_later or result.outcome == "failed":
                 self._results[result.probe] = result
         self._record("checks", {name: _without_evidence(result) for name, result in self._results.items()})
         folder = os.path.join(self._context.run, layout.CHECKS)

@@ -130,6 +130,8 @@ class Batch:
     def _input(self, key: int, name: str, is_model_input: bool) -> Input:
         value = self._step.inputs[key]
         axis, group = self._axis(value)
+        if group > 1 and not is_model_input and group in Counter(inner(c.function) for c in self.model_calls).values():
+            axis, group = None, 1  # of the outputs of several calls, one behind the other
         return Input(key, name, value, is_model_input, axis, group)
 
     def _axis(self, value: torch.Tensor) -> tuple[int | None, int]:

@@ -116,7 +116,7 @@ class CheckHooks:
             self._others = [other for other in self._others if other() not in (None, optimizer)]
             self._others.append(weakref.ref(optimizer))
             if self._mode is not None:
-                self._mode.tape.leave_to_others()
+                self._mode.tape.leave_to(optimizer)
             return
         self._steps += 1
         self._checks.poll()

@@ -18,6 +18,7 @@ from leadline.frameworks.check.influence import (
 from leadline.frameworks.check.learning import UNUSED_LOSS
 from leadline.frameworks.check.outcome import Tested, failed, not_applicable
 from leadline.frameworks.torch.check.batch import Input
+from leadline.frameworks.torch.check.idle_terms import idle_term
 from leadline.frameworks.torch.check.outcome import CheckedStep
 
 
@@ -29,6 +30,8 @@ def unused_inputs(subject: CheckedStep) -> Tested:
     found = _unused_parameters(subject)
     if found is not None:
         return found
+    if (idle := idle_term(step)) is not None:
+        return idle
     if batch.size < 2 or not batch.inputs:
         return all_used(0, len(step.parameters))
     ignored = [item.name for item in batch.inputs if _is_ignored(subject, item)]

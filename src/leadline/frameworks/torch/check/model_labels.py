@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from types import FrameType
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
-_NOT_OF_SCRIPT: Final = (
-    __file__.removesuffix(os.path.join("frameworks", "torch", "check", "model_labels.py")),
-    *(f"{os.sep}{packages}{os.sep}" for packages in ("site-packages", "dist-packages")),
-)
-"""Parts of the paths of code that is none of the script's."""
+from leadline.frameworks.torch.check.script_variables import script_variables
 
 
 def inner(function: Any) -> Any:
@@ -38,8 +31,9 @@ def model_labels(models: Sequence[torch.nn.Module]) -> dict[torch.nn.Module, str
     if len(models) == 1:
         return {models[0]: ""}
     variables: dict[int, str] = {}
-    for name, value in _variables():
-        variables.setdefault(id(value), name)
+    for name, value in script_variables():
+        if isinstance(value, torch.nn.Module):
+            variables.setdefault(id(inner(value)), name)
     counts: Counter[str] = Counter()
     labels = {}
     for model in models:
@@ -47,15 +41,3 @@ def model_labels(models: Sequence[torch.nn.Module]) -> dict[torch.nn.Module, str
         labels[model] = f"{kind}_{counts[kind]}" if counts[kind] else kind
         counts[kind] += 1
     return labels
-
-
-def _variables() -> Iterator[tuple[str, torch.nn.Module]]:
-    """Iterate over the models in variables of the script's functions that run, the innermost first."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if not any(folder in frame.f_code.co_filename for folder in _NOT_OF_SCRIPT):
-            attributes = getattr(frame.f_locals.get("self"), "__dict__", {})
-            for values in (frame.f_locals, attributes, attributes.get("_modules") or {}, frame.f_globals):
-                models = (item for item in values.items() if isinstance(item[1], torch.nn.Module))
-                yield from ((name, inner(model)) for name, model in models)
-        frame = frame.f_back

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from leadline.frameworks.check.outcome import Tested, failed, not_applicable, one_line, passed
+from leadline.frameworks.torch.check.held_copies import live_copy
 from leadline.frameworks.torch.check.model_labels import joined
 from leadline.frameworks.torch.check.outcome import CheckedStep
 from leadline.frameworks.torch.check.step_copy import StepCopy
@@ -61,6 +62,8 @@ def incomplete_state(subject: CheckedStep) -> Tested:
             _ADVICE,
             names=moved[:16],
         )
+    if (live := live_copy(step)) is not None:
+        return live
     random = _random_tensors(subject)
     if random:
         return failed(

@@ -63,8 +63,8 @@ class StepCopy:
         groups = optimizer.param_groups
         self.parameters = [parameter for group in groups for parameter in group["params"] if parameter.requires_grad]
         self.modules = list(dict.fromkeys(inner(call.function) for call in tape.calls if call.is_model))
-        produced = {key for call in tape.calls for key in call.produced}
-        self.losses = [id(loss) for loss in tape.losses if loss.grad_fn is not None and id(loss) in produced]
+        self._produced = {key for call in tape.calls for key in call.produced}
+        self.losses = self._repeatable(tape.losses)
         if not self.losses:
             raise NotRepeatableError("the loss is not computed by functions of PyTorch that can be repeated")
         self.loss = self.losses[-1]
@@ -83,6 +83,13 @@ class StepCopy:
         }
         self.recorded_loss = float(tape.tensors[self.loss].detach())
         self._check_repeatable()
+
+    def _repeatable(self, losses: Sequence[torch.Tensor]) -> list[int]:
+        return [id(loss) for loss in losses if loss.grad_fn is not None and id(loss) in self._produced]
+
+    def losses_of_others(self) -> list[tuple[list[int], Any]]:
+        """Return the identities of the losses that other optimizers have used in the step, with these optimizers."""
+        return [(self._repeatable(losses), optimizer) for losses, optimizer in self.tape.of_others]
 
     def _find_inputs(self, calls: Sequence[RecordedCall]) -> dict[int, torch.Tensor]:
         """Return the tensors without gradients that models and differentiable functions are given, by identity.

@@ -114,6 +114,7 @@ class StepTape:
         states: The state of each part of a model before its first call, by the part's identity.
         values: The numbers and arrays of each module that the step before has called, as that step has left them, by
             the module's identity: see ``plain_values``.
+        of_others: The losses that other optimizers have used in the step, with these optimizers, in their order.
         left_over: The first elements of the gradients that were there when the step began, by the parameter's identity.
     """
 
@@ -125,14 +126,16 @@ class StepTape:
     left_over: dict[int, torch.Tensor] = field(default_factory=dict)
     states: dict[int, PartState] = field(default_factory=dict)
     values: dict[int, dict[str, Any]] = field(default_factory=dict)
+    of_others: list[tuple[list[torch.Tensor], Any]] = field(default_factory=list)
     begun_at: int = 0
     """The number of calls before the latest step of another optimizer: they were made for that one."""
     problem: str = ""
     """Why the step cannot be repeated; "": nothing is known."""
 
-    def leave_to_others(self) -> None:
+    def leave_to(self, optimizer: Any) -> None:
         """Leave the losses and calls so far to another optimizer, which has stepped."""
-        self.losses.clear()
+        self.of_others.append((self.losses, optimizer))
+        self.losses = []
         self.begun_at = len(self.calls)
 
     def separate_labels(self) -> None:

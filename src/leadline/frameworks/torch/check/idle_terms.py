@@ -1,0 +1,142 @@
+"""Terms of a loss that give no gradient to the weights that are updated with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import torch
+
+from leadline.frameworks.check.outcome import Tested, failed
+from leadline.frameworks.torch.check.loss_calls import calls_of, loss_calls
+from leadline.frameworks.torch.check.step_copy import StepCopy, function_name
+from leadline.frameworks.torch.check.step_tape import RecordedCall
+
+_ZERO: Final = 1e-6
+_MAX_NODES: Final = 100_000
+_ADVICE: Final = (
+    "compute it from what is to be trained: look for detach(), .data, no_grad() and argmax before it, and for the "
+    "variable of another model among its arguments"
+)
+
+
+class _Update(NamedTuple):
+    """The losses whose gradients an optimizer has used, by their identities."""
+
+    losses: Sequence[int]
+    optimizer: Any
+
+    @property
+    def trained(self) -> list[torch.Tensor]:
+        """The parameters that it holds and that may have gradients."""
+        groups = self.optimizer.param_groups
+        return [parameter for group in groups for parameter in group["params"] if parameter.requires_grad]
+
+
+def idle_term(step: StepCopy) -> Tested | None:
+    """Return the failure if a standard loss is a term of a loss, and no weight is updated by it."""
+    latest = {id(optimizer): _Update(losses, optimizer) for losses, optimizer in step.losses_of_others()}
+    updates = [*latest.values(), _Update(step.losses, step.optimizer)]
+    for update in updates:
+        for loss in update.losses:
+            for term in loss_calls(calls_of(step, loss)):
+                why = _why_constant(step, loss, term, update) if not term.output.requires_grad else ""
+                why = why or _why_of_others(term, update, updates)
+                if why:
+                    return failed(
+                        f"{function_name(term)} is a term of the loss {why}", _ADVICE, term=function_name(term)
+                    )
+    return None
+
+
+def _why_constant(step: StepCopy, loss: int, term: RecordedCall, update: _Update) -> str:
+    """Return how a term without a gradient is cut off from the weights; "": it is no mistake, or not added."""
+    cut = next((why for call in _ancestors(step, term) if (why := _cut_by(step, call))), "")
+    value = float(term.output.detach())
+    if not cut and abs(value) > _ZERO:
+        return ""  # a part that is frozen on purpose
+    if not _is_added(step, loss, term, update):
+        return ""
+    if not cut:
+        return f"and depends on no trained weight: it is {value:.2g}, as if its arguments were equal"
+    return f"and depends on no trained weight: {cut}"
+
+
+def _ancestors(step: StepCopy, term: RecordedCall) -> Iterator[RecordedCall]:
+    """Iterate over the calls that a term depends on, from the term back."""
+    needed = {id(term.output)}
+    for call in reversed(step.tape.calls):
+        if needed & set(call.produced):
+            needed |= set(call.consumed)
+            yield call
+
+
+def _cut_by(step: StepCopy, call: RecordedCall) -> str:
+    """Return how a call cuts its output off from the weights behind its arguments; "": it does not."""
+    tensors = step.tape.tensors
+    if any(tensors[key].requires_grad for key in call.produced):
+        return ""
+    if call.is_model:
+        is_trained = any(parameter.requires_grad for parameter in call.function.parameters())  # type: ignore[attr-defined]
+        return f"{function_name(call)} is called without gradients" if is_trained and not call.has_gradients else ""
+    if not any(tensors[key].requires_grad for key in call.consumed):
+        return ""
+    name = {"__get__": ".data"}.get(function_name(call), f"{function_name(call)}()")
+    return f"{name} cuts it off" if call.has_gradients else "it is computed without gradients"
+
+
+def _is_added(step: StepCopy, loss: int, term: RecordedCall, update: _Update) -> bool:
+    """Whether a change of a term changes the loss, and no gradient: the term is added, and no factor."""
+    entering = _entering(step, term)
+    if entering is None:
+        return False
+    before = step.run(loss=loss).loss
+    after = step.run({id(entering): entering.detach() + 1}, loss=loss).loss
+    if not before.requires_grad or bool(before.detach() == after.detach()):
+        return False
+    first, last = (torch.autograd.grad(value, update.trained, allow_unused=True) for value in (before, after))
+    return all((a is None and b is None) or torch.equal(a, b) for a, b in zip(first, last, strict=True))
+
+
+def _entering(step: StepCopy, term: RecordedCall) -> torch.Tensor | None:
+    """Return what becomes of a term without a gradient, as it meets what has one; None: it never does."""
+    follows = {id(term.output)}
+    for call in step.tape.calls:
+        met = follows & set(call.consumed)
+        if met and any(step.tape.tensors[key].requires_grad for key in call.produced):
+            return step.tape.tensors[met.pop()]
+        if met:
+            follows |= set(call.produced)
+    return None
+
+
+def _why_of_others(term: RecordedCall, update: _Update, updates: Sequence[_Update]) -> str:
+    """Return that a term reaches only weights of other optimizers, which use gradients of their own; "": it does not.
+
+    An optimizer that steps without a backward pass of its own uses this one's.
+    """
+    theirs = {id(p) for other in updates if other.losses for p in other.trained}
+    own = {id(parameter) for parameter in update.trained}
+    reached = _reached(term.output)
+    if reached is None or not reached or reached & own or not reached <= theirs:
+        return ""
+    return (
+        f"that {type(update.optimizer).__name__} over {len(own)} parameters minimizes, and gives none of them a "
+        "gradient: it only reaches weights of another optimizer, which uses gradients of its own"
+    )
+
+
+def _reached(loss: torch.Tensor) -> set[int] | None:
+    """Return the identities of the leaves that a loss has gradients for; None: the graph does not show them all."""
+    pending, seen, reached = [loss.grad_fn], set(), set()
+    while pending:
+        node: Any = pending.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if "Checkpoint" in node.name() or len(seen) > _MAX_NODES:
+            return None
+        if (leaf := getattr(node, "variable", None)) is not None:
+            reached.add(id(leaf))
+        pending += [parent for parent, _ in node.next_functions]
+    return reached

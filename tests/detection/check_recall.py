@@ -102,10 +102,11 @@ _BESIDE = """
 `leadline run --check` with everything else by default: the default rules with the default budget, and the probes at
 train steps 2, 101 and 501. A sample: every {every}th program by name of the {checked} above ({of_checked} of them), and
 of the {mistakes} of `tests/detection/mistakes` ({of_mistakes}), whose mistakes do show in losses and gradients; each
-with its twin. *Rules alone*: a default rule fired, or remarked something at the end, with the mistake and not with the twin;
-of `mistakes`, one of its cause. *Rules and probes*: that, or a probe failed with the mistake and not with the twin.
-Both are counted in the same runs. `python tests/detection/beside_training.py FILE` makes them, and `check_recall.py
---page --beside FILE` writes them here. What the rules find of all programs of `mistakes` is in [recall](recall.md).
+with its twin. *Rules alone*: a default rule fired, or remarked something at the end, with the mistake and not with the
+twin; of `mistakes`, one of its cause. *Rules and probes*: that, or a probe failed with the mistake and not with the
+twin. Both are counted in the same runs. `python tests/detection/beside_training.py FILE` makes them, and
+`check_recall.py --page --beside FILE` writes them here. What the rules find of all programs of `mistakes` is in
+[recall](recall.md).
 
 """
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}

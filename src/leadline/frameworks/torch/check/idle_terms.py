@@ -1,8 +1,9 @@
-"""Terms of a loss that give no gradient to the weights that are updated with it."""
+"""Terms of a loss that give no gradient to the weights that are updated with it, or next to none."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -14,9 +15,18 @@ from leadline.frameworks.torch.check.step_tape import RecordedCall
 
 _ZERO: Final = 1e-6
 _MAX_NODES: Final = 100_000
+_OUTWEIGHED: Final = 1000.0
+_SETTLED: Final = 100
+"""The step from which a term that outweighs all others is named: at the start terms are often far apart."""
+_SAME: Final = 1e-6
 _ADVICE: Final = (
     "compute it from what is to be trained: look for detach(), .data, no_grad() and argmax before it, and for the "
     "variable of another model among its arguments"
+)
+
+
+_ADVICE_SCALE: Final = (
+    "bring the terms to one scale: targets with a spread of about 1, the same reduction, or a weight for each term"
 )
 
 
@@ -47,6 +57,36 @@ def idle_term(step: StepCopy) -> Tested | None:
                         f"{function_name(term)} is a term of the loss {why}", _ADVICE, term=function_name(term)
                     )
     return None
+
+
+def outweighed_term(step: StepCopy) -> Tested | None:
+    """Return the failure if one of several losses that are summed with the same weight outweighs all others."""
+    if step.step_number < _SETTLED:
+        return None
+    for loss in step.losses:
+        terms = {id(term.output): term for term in loss_calls(calls_of(step, loss)) if term.output.requires_grad}
+        leaves = {key: term.output.detach().clone().requires_grad_() for key, term in terms.items()}
+        if len(leaves) < 2:
+            continue
+        total = step.run(leaves, loss=loss).loss
+        weights = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
+        if any(weight is None for weight in weights) or not _are_equal([float(weight) for weight in weights]):  # type: ignore[arg-type]
+            continue
+        *others, largest = sorted(terms.values(), key=lambda term: abs(float(term.output.detach())))
+        value, next_largest = (float(term.output.detach()) for term in (largest, others[-1]))
+        if abs(value) > _OUTWEIGHED * abs(next_largest) > 0:
+            names = function_name(largest), function_name(others[-1])
+            return failed(
+                f"of the losses that are summed, {names[0]} is {value:,.4g} and {names[1]} {next_largest:.3g}: the "
+                "updates are those of the first alone",
+                _ADVICE_SCALE,
+                terms=[value, next_largest],
+            )
+    return None
+
+
+def _are_equal(weights: Sequence[float]) -> bool:
+    return all(abs(first - second) <= _SAME * abs(first) for first, second in pairwise(weights))
 
 
 def _why_constant(step: StepCopy, loss: int, term: RecordedCall, update: _Update) -> str:

@@ -18,7 +18,7 @@ from leadline.frameworks.check.influence import (
 from leadline.frameworks.check.learning import UNUSED_LOSS
 from leadline.frameworks.check.outcome import Tested, failed, not_applicable
 from leadline.frameworks.torch.check.batch import Input
-from leadline.frameworks.torch.check.idle_terms import idle_term
+from leadline.frameworks.torch.check.idle_terms import idle_term, outweighed_term
 from leadline.frameworks.torch.check.outcome import CheckedStep
 
 
@@ -30,7 +30,7 @@ def unused_inputs(subject: CheckedStep) -> Tested:
     found = _unused_parameters(subject)
     if found is not None:
         return found
-    if (idle := idle_term(step)) is not None:
+    if (idle := idle_term(step) or outweighed_term(step)) is not None:
         return idle
     if batch.size < 2 or not batch.inputs:
         return all_used(0, len(step.parameters))

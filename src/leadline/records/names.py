@@ -68,6 +68,8 @@ COSINE_PROGRESS: Final = "cosine_progress"
 (``<optimizer>/cosine_progress``): above 1 the rate rises again."""
 EPOCHS_IN_ONE_ORDER: Final = "epochs_in_one_order"
 """The check of how many epochs in a row a sampler has shuffled alike (``DistributedSampler/epochs_in_one_order``)."""
+REPEATED_MODULE: Final = "repeated_module"
+"""The check of how often a container of a model holds one module (``<container>/repeated_module``), from 2 on."""
 NONFINITE_AVERAGES: Final = "nonfinite_averages"
 """The check of how many running averages of a model's normalizations are not finite
 (``<optimizer>/nonfinite_averages``); -1 for a model without any."""

@@ -14,7 +14,15 @@ from leadline.records.names import CHECKS
 from leadline.rules import Clear, Needs, Rule, Severity, TensorNeed, TensorReading, Undecided, Verdict, Window
 from leadline.rules.booster_detection import is_from_booster
 from leadline.rules.bounds import PositiveInt
-from leadline.rules.losses import competing_losses, epoch_orders, gradient_sizes, logged_norms, schedules, update_sizes
+from leadline.rules.losses import (
+    competing_losses,
+    epoch_orders,
+    gradient_sizes,
+    logged_norms,
+    repeated_modules,
+    schedules,
+    update_sizes,
+)
 from leadline.rules.losses.competing_losses import EndsOfLoss
 from leadline.rules.losses.given_loss import NEEDS
 from leadline.rules.losses.gradient_sizes import GradientSizes
@@ -76,6 +84,8 @@ class _Known:
     """By worker and logged metric."""
     epochs: dict[str, int] = field(default_factory=dict)
     """By worker, the epochs in a row that were shuffled alike."""
+    repeated: dict[str, int] = field(default_factory=dict)
+    """By container, how often it holds one module."""
     still: dict[_Key, StillEvaluation] = field(default_factory=dict)
     """By worker and loss."""
     tokens: dict[_Key, GivenTokens] = field(default_factory=dict)
@@ -111,7 +121,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         was stepped more than 1.2 times as often as its ``T_max``, and that several schedulers of one optimizer,
         none of which is part of another, have made steps between two captures, three times: only of PyTorch's
         optimizers, whose schedulers are observed. It remarks that at least 3 epochs in a row had the same
-        order, because the epoch number of a ``DistributedSampler`` that shuffles stayed the same. Of a causal
+        order, because the epoch number of a ``DistributedSampler`` that shuffles stayed the same; and that a list
+        of PyTorch's modules holds one module with weights several times. Of a causal
         language model of Transformers that is given labels by name, at least 99 % of them the token at their
         place, it remarks, at the first two steps: that the end token of its configuration occurs in at least 8
         sequences, and never as a label; that rows hold several samples (``position_ids`` begin again at 0) that
@@ -159,6 +170,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                 schedules.NEED,
                 logged_norms.NEED,
                 epoch_orders.NEED,
+                repeated_modules.NEED,
             )
         )
 
@@ -170,6 +182,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         RateSchedule.note(known.schedules, window)
         LoggedNorm.note(known.norms, window)
         epoch_orders.note(known.epochs, window)
+        repeated_modules.note(known.repeated, window)
         GivenTokens.note(known.tokens, window)
         for reading in _metrics(window):
             role, _ = role_of(reading.tensor, reading.mode, reading.collections)
@@ -205,6 +218,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             *(competing or [self._of_length(known) or _of_updates(known) or _of_training(known)]),
             *[remark for (_, name), schedule in known.schedules.items() if (remark := schedule.remark(name))][:1],
             epoch_orders.remark(known.epochs),
+            repeated_modules.remark(known.repeated),
             *[remark for (_, name), norm in known.norms.items() if (remark := norm.remark(name))][:1],
             *[remark for key in known.still if (remark := _of_still_evaluations(known, key))][:1],
             *dict.fromkeys(remark for tokens in known.tokens.values() for remark in tokens.remarks()),

@@ -19,6 +19,7 @@ from leadline.frameworks.torch.diagnose.frozen_groups import FrozenGroups
 from leadline.frameworks.torch.diagnose.loaded_states import LoadedStates, moment_checks
 from leadline.frameworks.torch.diagnose.process_checks import count_replicas, device_memory
 from leadline.frameworks.torch.diagnose.recompilations import Recompilations
+from leadline.frameworks.torch.diagnose.repeated_modules import repeated_modules
 from leadline.frameworks.torch.diagnose.running_averages import RunningAverages
 from leadline.frameworks.torch.diagnose.schedules import Schedules
 from leadline.frameworks.torch.diagnose.stale_gradients import StaleGradients
@@ -48,7 +49,8 @@ class _OptimizerChecks:
         roots = find_roots(parameters_of(optimizer), registry.outermost())
         self.name = " + ".join(type(unwrap(root)).__name__ for root in roots) or "model"
         self.modes = ModuleModes(roots)
-        self.averages = RunningAverages({root: names.prefix(root) for root in roots})
+        prefixes = {root: names.prefix(root) for root in roots}
+        self.averages, self.repeated = RunningAverages(prefixes), repeated_modules(prefixes)
         named = {
             names.prefix(root) + name: parameter for root in roots for name, parameter in clean_named_parameters(root)
         }
@@ -79,7 +81,7 @@ class LoopChecks:
     ``<model>/train_steps_in_eval_mode``, ``<model>/eval_calls_in_train_mode`` (counts in a row; the first is -1 for a
     model without dropout and batch normalization; the second counts losses without gradients),
     ``<model>/other_calls_with_dropout`` (the most between two updates, without gradients and without a loss),
-    ``<model>/frozen_batch_norms`` (those in training mode), what ``RunningAverages`` finds,
+    ``<model>/frozen_batch_norms`` (those in training mode), what ``RunningAverages`` and ``repeated_modules`` find,
     ``<parameter>/outside_optimizers`` and ``<parameter>/frozen_by_optimizer`` (1 or 0), ``<model>/replicas``
     (see ``count_replicas``), what ``StartingOver``, ``LoadedStates``, ``Schedules``, ``Recompilations`` and
     ``EpochOrders`` find, at every fifth of the captured steps the norms of moments, and the memory of the process.
@@ -175,7 +177,7 @@ class LoopChecks:
         frozen = self._batch_norms.count(root for reference in model.roots if (root := reference()) is not None)
         if frozen is not None:
             results[f"{model.name}/frozen_batch_norms"] = float(frozen)
-        results |= model.averages.results(model.label)
+        results |= model.averages.results(model.label) | model.repeated
         consecutive_steps = self._stale_gradients.consecutive_steps(optimizer)
         if consecutive_steps is not None:
             results[f"{model.label}/steps_without_zero_grad"] = float(consecutive_steps)

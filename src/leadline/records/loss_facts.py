@@ -169,6 +169,9 @@ HAS_CLASS_WEIGHTS: Final = "has_class_weights"
 WEIGHT_OF_LABELS: Final = "weight_of_labels"
 """The mean class weight of the labels, as a multiple of that of the classes among them; from 16 labels on. Weights that
 fall with the number of samples of a class are below 1."""
+HAS_MOVING_LABELS: Final = "has_moving_labels"
+"""1 if the labels of a regression are something plus a multiple of an output of the same parameters as the predictions,
+and have a gradient, too; 0 if they have one otherwise; else it is absent."""
 IS_ONE_OF_PAIRS: Final = "is_one_of_pairs"
 """1 if the predictions are products of N samples with N others, and all labels are one index; else 0; from 4 on."""
 LABELS_AT: Final = ("labels_at_same_position", "labels_at_next_position", "labels_at_position_after_next")
@@ -247,6 +250,7 @@ FACTS: Final = (
     IGNORED_SHARE,
     HAS_CLASS_WEIGHTS,
     WEIGHT_OF_LABELS,
+    HAS_MOVING_LABELS,
     IS_ONE_OF_PAIRS,
     *LABELS_AT,
     LABELS_OF_PADDING,

@@ -90,6 +90,10 @@ IGNORED_LABELS: Final = Advice(
     "length and is cut off, or the text that marks its beginning is not found, so that everything is masked",
     "index",
 )
+MOVING_LABELS: Final = Advice(
+    "labels that are computed under torch.no_grad(), or detached: the prediction is to move towards them, and not they "
+    "towards the prediction"
+)
 SHIFTED_TWICE: Final = Advice(
     "labels that are the input itself where the model shifts them, or a loss that does not; usually the data set has "
     "shifted them, and the model does so again"

@@ -222,6 +222,18 @@ def _shifted_twice(loss: GivenLoss) -> Mistake | None:
     return Mistake("shifted_twice", what, advice.SHIFTED_TWICE, facts.LABELS_AT[2], is_certain=False)
 
 
+def _moving_labels(loss: GivenLoss) -> Mistake | None:
+    if not loss.has(facts.HAS_MOVING_LABELS):
+        return None
+    return Mistake(
+        "moving_labels",
+        f"the labels of {loss.loss} have a gradient as well: they are something plus a multiple of an output of the "
+        "model that is trained, as a reward and the value of the next state",
+        advice.MOVING_LABELS,
+        facts.HAS_MOVING_LABELS,
+    )
+
+
 def _negated(loss: GivenLoss) -> Mistake | None:
     if not loss.has(facts.IS_NEGATED):
         return None
@@ -376,6 +388,7 @@ _FINDERS: Final[tuple[Callable[[GivenLoss], Mistake | None], ...]] = (
     _broadcast,
     _repeated_labels,
     _negated,
+    _moving_labels,
     _blank,
     _ignored_labels,
     _shifted_twice,

@@ -142,6 +142,23 @@ def test_weights_need_enough_labels_and_pairs_one_label() -> None:
         assert facts.IS_ONE_OF_PAIRS not in only(F.cross_entropy(of_layer, zeros))
 
 
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_labels_with_a_gradient_are_told_from_two_views(by_hand: bool) -> None:
+    critic, reward = nn.Linear(3, 1), torch.rand(8, 1)
+    now, later = torch.randn(8, 3), torch.randn(8, 3)
+
+    def fact(predictions: torch.Tensor, labels: torch.Tensor) -> float | None:
+        loss = (labels - predictions).pow(2).mean() if by_hand else F.mse_loss(predictions, labels)
+        return next((call.numbers.get(facts.HAS_MOVING_LABELS) for call in given(loss)), None)
+
+    assert fact(critic(now), reward + 0.9 * critic(later)) == 1.0
+    assert fact(critic(now), (reward + 0.9 * critic(later)).detach()) is None
+    of_another = nn.Linear(3, 1)
+    for labels in (critic(later), reward + 0.9 * of_another(later)):
+        assert fact(critic(now), labels) in (0.0, None)
+    assert fact(reward + 0.9 * critic(now), reward + 0.9 * critic(later)) in (0.0, None)
+
+
 def test_what_is_not_known_is_absent() -> None:
     found = only(F.cross_entropy(out(4), CLASSES))
     assert {facts.LABEL_MIN, facts.OUT_OF_REACH_SHARE, facts.EXP_SUM_ERROR}.isdisjoint(found)

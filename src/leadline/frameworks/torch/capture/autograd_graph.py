@@ -17,6 +17,7 @@ _WRAPPED: Final = 1 << 64
 _HIDDEN: Final = object()
 _READ_ELEMENTS: Final = 1 << 14
 """Labels and predictions are read in so many first elements."""
+_MAX_NODES: Final = 100_000
 VIEWS: Final = frozenset(
     {
         "AliasBackward0",
@@ -43,6 +44,23 @@ def kind_of(node: Any) -> str:
 def inputs_of(node: Any) -> list[Edge]:
     """Return the edges to the inputs that require a gradient."""
     return [(parent, index) for parent, index in node.next_functions if parent is not None]
+
+
+def signed_inputs(node: Any) -> list[tuple[Edge, int]]:
+    """Return the edges to the inputs that require a gradient, each with its sign in the result; 0: not known."""
+    kind = kind_of(node)
+    if kind == "NegBackward0":
+        signs = [-1]
+    elif kind in ("SubBackward0", "RsubBackward1"):
+        signs = [1, -1] if kind == "SubBackward0" else [-1, 1]
+    elif kind in ("MulBackward0", "DivBackward0"):
+        other = saved(node, "other")
+        is_factor = other is not None and other.numel() == 1 and other.is_cpu
+        signs = [1 if float(other) > 0 else -1] if is_factor else [0, 0]  # type: ignore[arg-type]
+    else:
+        signs = [1]
+    edges = [(edge, signs[min(place, len(signs) - 1)]) for place, edge in enumerate(node.next_functions)]
+    return [(edge, sign) for edge, sign in edges if edge[0] is not None]
 
 
 def shape_of(edge: Edge) -> tuple[int, ...] | None:
@@ -117,6 +135,22 @@ def ignored_of(node: Any) -> tuple[int, torch.Tensor] | None:
 def first_rows(values: torch.Tensor) -> torch.Tensor:
     """Return the first rows of a tensor with dimensions, at least one, as far as they are looked at."""
     return values[: max(1, _READ_ELEMENTS * values.shape[0] // values.numel())]
+
+
+def leaf_ids(node: Any) -> set[int] | None:
+    """Return the identities of the leaves that a backward pass from a node reaches; None: the graph hides some."""
+    pending, seen, reached = [node], set(), set()
+    while pending:
+        node = pending.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if "Checkpoint" in node.name() or len(seen) > _MAX_NODES:
+            return None
+        if (leaf := getattr(node, "variable", None)) is not None:
+            reached.add(id(leaf))
+        pending += [parent for parent, _ in node.next_functions]
+    return reached
 
 
 def below_views(edge: Edge) -> Edge:

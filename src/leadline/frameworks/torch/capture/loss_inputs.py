@@ -164,6 +164,8 @@ def facts_of(term: LossTerm) -> dict[str, Any]:
         facts.IS_BROADCAST: float(term.is_broadcast),
         facts.IS_SWAPPED: float(term.is_swapped),
     }
+    if term.has_moving_labels is not None:
+        found[facts.HAS_MOVING_LABELS] = float(term.has_moving_labels)
     if trace.softmax_size is not None:
         found[facts.SOFTMAX_SIZE] = float(trace.softmax_size)
     shape = shape_of(term.predictions) if term.predictions[0] is not None else None

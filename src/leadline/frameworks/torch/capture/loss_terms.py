@@ -20,8 +20,10 @@ from leadline.frameworks.torch.capture.autograd_graph import (
     kind_of,
     saved,
     shape_of,
+    signed_inputs,
     sizes_of,
 )
+from leadline.frameworks.torch.capture.moving_labels import are_moving
 from leadline.records.loss_facts import LossKind
 
 _MAX_NODES: Final = 96
@@ -100,6 +102,8 @@ class LossTerm:
     """The class index that the loss ignores, and whether each label is this index."""
     likelihood: Any = None
     """The node of a negative log-likelihood of class indices."""
+    has_moving_labels: bool | None = None
+    """Whether labels with a gradient look like a bootstrapped target; None: they have none."""
     sign: int = 0
     """-1 if the negative of this call is minimized; 0: not known."""
 
@@ -139,7 +143,7 @@ class LossTerms:
             seen.add(edge[0])
             call = self._name_of(edge[0]) or call
             if not self._add(edge, call):
-                pending += [(parent, call, sign * side) for parent, side in reversed(_signed_inputs(edge[0]))]
+                pending += [(parent, call, sign * side) for parent, side in reversed(signed_inputs(edge[0]))]
             elif self._terms and kind_of(edge[0]) in _LIBRARY:
                 self._terms[-1].sign = sign
         self._add_logarithms()
@@ -193,6 +197,7 @@ class LossTerms:
                 labels=labels if second[0] is None else None,
                 is_broadcast=kind in _SYMMETRIC and _is_outer(first, shape_of(first)) and _is_expanded(labels),
                 is_swapped=is_swapped,
+                has_moving_labels=are_moving(first, second) if kind in _SYMMETRIC and first[0] and second[0] else None,
             )
         )
 
@@ -229,6 +234,8 @@ class LossTerms:
         if edge[0] is None or kind_of(edge[0]) != "SubBackward0":
             return kind is LossKind.ABSOLUTE_ERROR
         inputs = inputs_of(edge[0])
+        if len(inputs) == 2:
+            self._add_moving_difference(kind, inputs)
         if len(inputs) != 1:
             return True
         trace = ActivationTrace().follow(inputs[0])
@@ -240,6 +247,13 @@ class LossTerms:
         is_broadcast = _is_outer(inputs[0], shape_of(edge))
         self._terms.append(LossTerm(kind, inputs[0], trace, labels=labels, is_broadcast=is_broadcast))
         return True
+
+    def _add_moving_difference(self, kind: LossKind, sides: list[Edge]) -> None:
+        """Add the error of a difference of two tensors with gradients, if one of them looks like a moving target."""
+        for predictions, labels in (sides, sides[::-1]):
+            if are_moving(predictions, labels):
+                trace = ActivationTrace().follow(predictions)
+                self._terms.append(LossTerm(kind, predictions, trace, has_moving_labels=True))
 
     def _add_product(self, node: Any, call: str) -> bool:
         """Add a product of constants, which may be labels, and log-probabilities."""
@@ -287,23 +301,6 @@ class LossTerms:
             trace = ActivationTrace().follow(part.probabilities if is_binary else part.edge)
             kind = LossKind.BINARY_CROSS_ENTROPY if is_binary else LossKind.LOG_LIKELIHOOD
             self._terms.append(LossTerm(kind, part.probabilities, trace, labels=part.labels))
-
-
-def _signed_inputs(node: Any) -> list[tuple[Edge, int]]:
-    """Return the edges to the inputs that require a gradient, each with its sign in the result; 0: not known."""
-    kind = kind_of(node)
-    if kind == "NegBackward0":
-        signs = [-1]
-    elif kind in ("SubBackward0", "RsubBackward1"):
-        signs = [1, -1] if kind == "SubBackward0" else [-1, 1]
-    elif kind in ("MulBackward0", "DivBackward0"):
-        other = saved(node, "other")
-        is_factor = other is not None and other.numel() == 1 and other.is_cpu
-        signs = [1 if float(other) > 0 else -1] if is_factor else [0, 0]  # type: ignore[arg-type]
-    else:
-        signs = [1]
-    edges = [(edge, signs[min(place, len(signs) - 1)]) for place, edge in enumerate(node.next_functions)]
-    return [(edge, sign) for edge, sign in edges if edge[0] is not None]
 
 
 def _normalized(logarithm: Edge) -> Edge | None:

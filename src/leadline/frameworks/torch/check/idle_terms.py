@@ -9,12 +9,12 @@ from typing import Any, Final, NamedTuple
 import torch
 
 from leadline.frameworks.check.outcome import Tested, failed
+from leadline.frameworks.torch.capture.autograd_graph import leaf_ids
 from leadline.frameworks.torch.check.loss_calls import calls_of, loss_calls
 from leadline.frameworks.torch.check.step_copy import StepCopy, function_name
 from leadline.frameworks.torch.check.step_tape import RecordedCall
 
 _ZERO: Final = 1e-6
-_MAX_NODES: Final = 100_000
 _OUTWEIGHED: Final = 1000.0
 _SETTLED: Final = 100
 """The step from which a term that outweighs all others is named: at the start terms are often far apart."""
@@ -157,26 +157,10 @@ def _why_of_others(term: RecordedCall, update: _Update, updates: Sequence[_Updat
     """
     theirs = {id(p) for other in updates if other.losses for p in other.trained}
     own = {id(parameter) for parameter in update.trained}
-    reached = _reached(term.output)
+    reached = leaf_ids(term.output.grad_fn)
     if reached is None or not reached or reached & own or not reached <= theirs:
         return ""
     return (
         f"that {type(update.optimizer).__name__} over {len(own)} parameters minimizes, and gives none of them a "
         "gradient: it only reaches weights of another optimizer, which uses gradients of its own"
     )
-
-
-def _reached(loss: torch.Tensor) -> set[int] | None:
-    """Return the identities of the leaves that a loss has gradients for; None: the graph does not show them all."""
-    pending, seen, reached = [loss.grad_fn], set(), set()
-    while pending:
-        node: Any = pending.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if "Checkpoint" in node.name() or len(seen) > _MAX_NODES:
-            return None
-        if (leaf := getattr(node, "variable", None)) is not None:
-            reached.add(id(leaf))
-        pending += [parent for parent, _ in node.next_functions]
-    return reached

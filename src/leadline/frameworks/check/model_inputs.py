@@ -19,6 +19,11 @@ _LEAST_SAMPLES: Final = 12
 _EQUAL: Final = 1 - 1e-9
 _FAINT: Final = 1e-4
 _LARGE: Final = 50.0
+_BYTE: Final = 255
+_LEAST_PIXELS: Final = 1000
+_AT_END: Final = 0.05
+"""The share of the values at each end."""
+_LEVELS: Final = 3
 _SIDE: Final = 32
 """The sides of the picture of an image."""
 _SHOWN: Final = 64
@@ -142,7 +147,7 @@ def _problem(item: Given, size: int, *, may_repeat: bool) -> Problem | None:
         return (what, "look at how the data are loaded and scaled") if rows.shape[1] > 2 else None
     if may_repeat and bool((rows == rows[0]).all()):
         return None
-    if (problem := _repeated(rows)) is not None:
+    if (problem := _repeated(rows) or _wrapped(value)) is not None:
         return problem
     if value.ndim == 2:
         return _of_features(value)
@@ -159,6 +164,32 @@ def _repeated(rows: Array) -> Problem | None:
     return (
         f"has {distinct} different samples in a batch of {size}",
         "look at the indices that draw the batch, and at caching and augmentation",
+    )
+
+
+def _wrapped(value: Array) -> Problem | None:
+    """Return the problem of differences of bytes, of which those below 0 have become large: -3 is 253."""
+    largest = float(value.max())
+    bytes_of = value * _BYTE if largest <= 1 else value
+    levels = np.round(bytes_of)
+    if (
+        value.size < _LEAST_PIXELS
+        or float(value.min()) < 0
+        or largest > _BYTE
+        or np.abs(bytes_of - levels).max() > 0.01
+    ):
+        return None
+    counts = np.bincount(levels.astype(np.int64).ravel(), minlength=_BYTE + 1) / value.size
+    low, high = counts[: _BYTE // 4], counts[-(_BYTE // 4) :]
+    if counts[_BYTE // 4 : -(_BYTE // 4)].any() or min(low.sum(), high.sum()) < _AT_END:
+        return None
+    if min(np.count_nonzero(low), np.count_nonzero(high)) < _LEVELS:
+        return None  # black and white
+    lowest = _BYTE // 2 + int(np.flatnonzero(counts[_BYTE // 2 :])[0])
+    return (
+        f"has values at both ends of 0 to 255 and none between, {100 * high.sum():.0f} % of them at the upper one, as "
+        f"differences of unsigned bytes: what was from {lowest - _BYTE - 1} to -1 has become {lowest} to {_BYTE}",
+        "convert to float, or a wider integer type, before subtracting",
     )
 
 

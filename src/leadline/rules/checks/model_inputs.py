@@ -14,7 +14,9 @@ class ModelInputs(CheckRule, frozen=True, kw_only=True):
         At the checked step, fires on elements that are NaN or infinite; on inputs that are one value everywhere; on
         whole numbers that are all equal because fractions that vary were converted to them; on batches of which less
         than one sample in eight differs; on features whose spread is below 1e-4 of their mean, or half of which have
-        one value that is neither 0 nor 1; on a feature that is the label; on images with a channel of one value; and on
+        one value that is neither 0 nor 1; on a feature that is the label; on at least 1000 values that are whole levels
+        from 0 to 255, all in the lowest and highest quarter, at least 5 % and three levels in each, as differences of
+        unsigned bytes that were to be below 0; on images with a channel of one value; and on
         images with values beyond 50.
     Not a number:
         A prediction, loss or gradient that is not finite makes the probe not applicable.

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional
 
 from leadline.frameworks.check.learning import FEW_RATES, LEAST_STEPS, STEPS, has_learned, steps_within
+from leadline.frameworks.check.model_inputs import Given, judge_inputs
 from leadline.frameworks.check.samples import labels_shifted
 from leadline.frameworks.check.updates import judge_no_update
 from leadline.frameworks.torch.check.probes import in_order
@@ -54,6 +55,26 @@ def test_targets_beyond_the_range_of_the_last_function(last: str, low: float, hi
         assert said in found.message
         assert last in found.message
         assert found.outcome == "failed"
+
+
+@pytest.mark.parametrize(
+    ("pixels", "is_named"),
+    [
+        (lambda noise: (noise.astype(np.int16) % 256).astype(np.float32) / 255, True),
+        (lambda noise: (noise.astype(np.int16) % 256).astype(np.float32), True),
+        (lambda noise: noise.astype(np.float32) / 255, False),
+        (lambda noise: np.where(noise > 0, 255.0, 0.0), False),
+        (lambda noise: np.abs(noise) * 8, False),
+    ],
+    ids=["bytes", "unscaled", "signed", "black and white", "of all levels"],
+)
+def test_differences_of_unsigned_bytes(pixels: Any, is_named: bool) -> None:
+    noise = np.random.default_rng(0).integers(-6, 7, (16, 1, 12, 12))
+    given = Given("x", pixels(noise), "float32", 0, is_scaled_later=True)
+    found = judge_inputs([given], [], 16)
+    assert (found.outcome == "failed") == is_named
+    if is_named:
+        assert found.message.endswith("what was from -6 to -1 has become 250 to 255")
 
 
 def test_only_losses_that_measure_a_distance_have_targets_out_of_reach() -> None:

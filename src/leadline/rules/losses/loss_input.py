@@ -36,9 +36,9 @@ class LossInput(LossCallRule, frozen=True, kw_only=True):
         log-likelihood of sigmoid outputs of one true class; a CTC label, within the length of its sequence,
         that is the blank; class indices that are all the index that the loss ignores (``ignore_index``); labels
         of a sequence of which at least 99 % are the token two positions after that of the input, and at most 90
-        % the next one (PyTorch); labels of a squared, absolute or Huber error that have a gradient, too, and are something plus
-        a multiple of an output of the same parameters (PyTorch); dropout behind the last layer. What depends on the values of a batch must be
-        found at both steps; everything else at one.
+        % the next one (PyTorch); labels of a squared, absolute or Huber error that have a gradient, too, and
+        are something plus a multiple of an output of the same parameters (PyTorch); dropout behind the last
+        layer. What depends on the values of a batch must be found at both steps; everything else at one.
     Not a number:
         A fact that is NaN is not compared, and shows nothing.
     Blind spots:

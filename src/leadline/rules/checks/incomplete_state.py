@@ -18,9 +18,9 @@ class IncompleteState(CheckRule, frozen=True, kw_only=True):
         alike. So with numbers of Python and arrays of NumPy that the script itself changes between the step before and
         the one that is tested. A variable of the script, or an attribute of an object whose method runs, must hold no
         dictionary with trained weights if its name has a word such as ``best``, ``old`` or ``backup``; and must not be
-        the trained model, which another variable holds, too, if its name has one of these, or, where the model is also
-        called without gradients, ``target``, ``teacher`` or ``ema``. The model and the optimizer must load their own
-        state.
+        the trained model, which another variable beside it holds, too, if its name has one of these, or, where the
+        model is also called without gradients, ``target``, ``teacher`` or ``ema``. The model and the optimizer must
+        load their own state.
     Not a number:
         A prediction, loss or gradient that is not finite makes the probe not applicable.
     Blind spots:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import torch
 
 from leadline.frameworks.check.outcome import Tested, failed
 from leadline.frameworks.torch.check.model_labels import inner
-from leadline.frameworks.torch.check.script_variables import script_variables
+from leadline.frameworks.torch.check.script_variables import script_namespaces
 from leadline.frameworks.torch.check.step_copy import StepCopy
 from leadline.records.metric_names import words_of
 
@@ -26,24 +26,23 @@ _ADVICE: Final = (
 def live_copy(step: StepCopy) -> Tested | None:
     """Return the failure if a variable whose name promises a copy holds what is trained."""
     trained = {parameter.untyped_storage().data_ptr(): step.name(parameter) for parameter in step.parameters}
-    variables = list(script_variables())
-    for name, value in variables:
-        if not isinstance(name, str):
-            continue
-        words = set(words_of(name))
-        if words & _KEPT and (key := _live_tensor(value, trained)) is not None:
-            return failed(
-                f"{name} holds the weights that are trained, and no copy of them: its {key} changes with every step",
-                _ADVICE,
-                names=[name],
-            )
-        other = _other_name(value, variables, step) if words & (_KEPT | _FOLLOWING) else ""
-        if other and (words & _KEPT or _is_called_without_gradients(inner(value), step)):
-            return failed(
-                f"{name} and {other} are one model, the trained one: {name} never differs from it",
-                _ADVICE,
-                names=[name],
-            )
+    for namespace in script_namespaces():
+        for name, value in list(namespace.items()):
+            words = set(words_of(name)) if isinstance(name, str) else set()
+            if words & _KEPT and (key := _live_tensor(value, trained)) is not None:
+                return failed(
+                    f"{name} holds the weights that are trained, and no copy of them: its {key} changes with every "
+                    "step",
+                    _ADVICE,
+                    names=[name],
+                )
+            other = _other_name(value, namespace, step) if words & (_KEPT | _FOLLOWING) else ""
+            if other and (words & _KEPT or _is_called_without_gradients(inner(value), step)):
+                return failed(
+                    f"{name} and {other} are one model, the trained one: {name} never differs from it",
+                    _ADVICE,
+                    names=[name],
+                )
     return None
 
 
@@ -61,20 +60,19 @@ def _live_tensor(value: Any, trained: Mapping[int, str], depth: int = 2) -> str 
     return None
 
 
-def _other_name(value: Any, variables: list[tuple[str, Any]], step: StepCopy) -> str:
-    """Return the variable of a trained model that promises no copy; "": the value is no trained model, or has none."""
+def _other_name(value: Any, namespace: Mapping[str, Any], step: StepCopy) -> str:
+    """Return the variable beside that of a trained model that has it, too, and promises no copy; "": there is none."""
     if not isinstance(value, torch.nn.Module) or inner(value) not in step.modules:
         return ""
     held = {id(parameter) for parameter in step.parameters}
     if not any(id(parameter) in held for parameter in value.parameters()):
         return ""
-    return next((name for name in _names(value, variables) if not set(words_of(name)) & (_KEPT | _FOLLOWING)), "")
-
-
-def _names(value: torch.nn.Module, variables: list[tuple[str, Any]]) -> Iterator[str]:
-    for name, other in variables:
-        if isinstance(name, str) and isinstance(other, torch.nn.Module) and inner(other) is inner(value):
-            yield name
+    others = (
+        name
+        for name, other in list(namespace.items())
+        if isinstance(name, str) and isinstance(other, torch.nn.Module) and inner(other) is inner(value)
+    )
+    return next((name for name in others if not set(words_of(name)) & (_KEPT | _FOLLOWING)), "")
 
 
 def _is_called_without_gradients(model: Any, step: StepCopy) -> bool:

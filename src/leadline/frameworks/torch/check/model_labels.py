@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from leadline.frameworks.torch.check.script_variables import script_variables
+from leadline.frameworks.torch.check.script_variables import script_namespaces
 
 
 def inner(function: Any) -> Any:
@@ -31,9 +31,10 @@ def model_labels(models: Sequence[torch.nn.Module]) -> dict[torch.nn.Module, str
     if len(models) == 1:
         return {models[0]: ""}
     variables: dict[int, str] = {}
-    for name, value in script_variables():
-        if isinstance(value, torch.nn.Module):
-            variables.setdefault(id(inner(value)), name)
+    for namespace in script_namespaces():
+        for name, value in namespace.items():
+            if isinstance(value, torch.nn.Module):
+                variables.setdefault(id(inner(value)), name)
     counts: Counter[str] = Counter()
     labels = {}
     for model in models:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any, Final
 
@@ -15,12 +15,11 @@ _NOT_OF_SCRIPT: Final = (
 """Parts of the paths of code that is none of the script's."""
 
 
-def script_variables() -> Iterator[tuple[str, Any]]:
+def script_namespaces() -> Iterator[Mapping[str, Any]]:
     """Iterate over the variables of the script's functions that run, the innermost first, and of their objects."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if not any(folder in frame.f_code.co_filename for folder in _NOT_OF_SCRIPT):
             attributes = getattr(frame.f_locals.get("self"), "__dict__", {})
-            for values in (frame.f_locals, attributes, attributes.get("_modules") or {}, frame.f_globals):
-                yield from values.items()
+            yield from (frame.f_locals, attributes, attributes.get("_modules") or {}, frame.f_globals)
         frame = frame.f_back

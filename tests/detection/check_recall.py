@@ -96,9 +96,8 @@ The same probes on the twins, on trainings with a trait that resembles a mistake
 public architectures written small (`tests/detection/architectures`).
 
 """
-_BESIDE = """
-## Beside a training
-
+_BESIDE_TITLE = "\n## Beside a training\n\n"
+_BESIDE = """\
 `leadline run --check` with everything else by default: the default rules with the default budget, and the probes at
 train steps 2, 101 and 501. A sample: every {every}th program by name of the {checked} above ({of_checked} of them), and
 of the {mistakes} of `tests/detection/mistakes` ({of_mistakes}), whose mistakes do show in losses and gradients; each
@@ -347,11 +346,18 @@ def read_results(kept: Path) -> dict[str, Checked]:
 
 
 def page(pairs: Sequence[Pair], results: Mapping[str, Checked], beside: Sequence[BesidePair]) -> str:
-    """Return the page of the documentation."""
+    """Return the page of the documentation.
+
+    Args:
+        beside: The pairs that were run with ``--check``; empty: what the page says of them stays.
+    """
     silent = [f"`{pair.name}`" for pair in pairs if pair.told == "silent"]
     missed = f"\nNo probe fails on {', '.join(silent)}.\n" if silent else ""
     head = _HEAD.format(mistakes=len(pairs))
-    text = _BESIDE.format(
+    checked = head + probe_table(pairs) + missed + _HEALTHY + false_failure_table(results)
+    if not beside:
+        return checked + _BESIDE_TITLE + PAGE.read_text().partition(_BESIDE_TITLE)[2]
+    text = _BESIDE_TITLE + _BESIDE.format(
         every=EVERY,
         checked=len(CHECK_MISTAKES),
         of_checked=len(SAMPLES["check_mistakes"]),
@@ -359,7 +365,6 @@ def page(pairs: Sequence[Pair], results: Mapping[str, Checked], beside: Sequence
         of_mistakes=len(SAMPLES["mistakes"]),
     )
     quiet = "".join(f"\n{alarm}: {' '.join(found)}\n" for alarm, found in false_alarms(beside).items())
-    checked = head + probe_table(pairs) + missed + _HEALTHY + false_failure_table(results)
     return checked + text + group_table(beside) + "\n" + table_beside(beside) + quiet
 
 
@@ -373,8 +378,6 @@ def main() -> int:
     parser.add_argument("--beside", type=Path, metavar="FILE", help="with --page: the results of beside_training.py")
     parser.add_argument("--framework", choices=OTHER_FRAMEWORKS, help="programs of another framework than PyTorch")
     options = parser.parse_args()
-    if options.page and not options.beside:
-        parser.error("--page needs --beside")
     os.environ["LATE_DYNAMO"] = "1"
     client.install()  # the programs are forked: nearly all of their time would be imports
     known = programs_of(options.framework) if options.framework else programs()
@@ -386,7 +389,7 @@ def main() -> int:
         pairs = pair_up(results)
         print(probe_table(pairs), program_table(pairs), false_failure_table(results), sep="\n")
         if options.page:
-            PAGE.write_text(page(pairs, results, read_pairs(options.beside)))
+            PAGE.write_text(page(pairs, results, read_pairs(options.beside) if options.beside else []))
     errors = {name: one.error for name, one in results.items() if one.error}
     for name, error in errors.items():
         print(f"{name}: {error}")

@@ -28,6 +28,8 @@ _PERCENT: Final = re.compile(r" ?%")
 _TAILS: Final = ("%", "/", "(")
 """How what belongs to a number begins."""
 _WRAPPER: Final = re.compile(r"(?:tensor|array|Array|(?:np\.|numpy\.)?float\d{0,2})\($")
+_QUALIFIED: Final = re.compile(r"([A-Za-z][\w @./-]{0,40}+)\(([A-Za-z][\w @.-]{0,19}|%)\)$")
+"""A name with a word behind it in parentheses: ``Loss (val)``, ``Acc (%)``."""
 _SPLIT: Final = re.compile(r"[|,;\[\](){}<>\t\n]|  |: | [-–—] |=")
 _ROLE: Final = re.compile(
     r"(?<![A-Za-z])(?:train(?:ing)?|val(?:id(?:ation)?)?|test(?:ing)?|eval(?:uation)?|dev)(?![A-Za-z])", re.I
@@ -84,8 +86,8 @@ def named_numbers(line: str) -> list[NamedNumber]:
             break
         gap, start = line[end : match.start()], match.start()
         value, end, is_percent, is_of_two = _value(line, match)
-        name, is_explicit, label, is_part = _name(gap, label)
-        is_of_part = is_of_part or is_part
+        name, is_explicit, label, is_part, is_named_percent = _name(gap, label)
+        is_of_part, is_percent = is_of_part or is_part, is_percent or is_named_percent
         if name:
             is_ratio = kind_of(name) == "metric" and not is_loss(name)
             if is_percent or (not math.isnan(value[1]) and is_ratio):
@@ -124,16 +126,22 @@ def _value(line: str, match: re.Match[str]) -> tuple[tuple[float, float], int, b
 
 
 @lru_cache(maxsize=512)
-def _name(gap: str, label: str) -> tuple[str, bool, str, bool]:
+def _name(gap: str, label: str) -> tuple[str, bool, str, bool, bool]:
     """Return what the text before a number says.
 
     Returns:
-        Name; whether a sign follows it; the role in force; whether it is of a part of the data.
+        Name; whether a sign follows it; the role in force; whether it is of a part of the data, and in percent.
     """
     text = _WRAPPER.sub("", gap)
-    bare = text.rstrip(" :=>~'\"\t*")
+    bare = text.rstrip(" :=>~'\"\t*$€£")
     sign = text[len(bare) :]
     is_explicit = ":" in sign or "=" in sign
+    qualified = _QUALIFIED.search(bare) if bare.endswith(")") else None
+    is_percent = qualified is not None and qualified[2] == "%"
+    if qualified is not None:
+        stem, inside = qualified[1].rstrip(), "" if is_percent else qualified[2]
+        both = f"{inside} {stem}" if _ROLE.fullmatch(inside) else f"{stem} {inside}"
+        bare = bare[: qualified.start()] + both.rstrip()
     if "|" in gap or ";" in gap:
         label = ""
     parts = _SPLIT.split(bare)
@@ -143,14 +151,16 @@ def _name(gap: str, label: str) -> tuple[str, bool, str, bool]:
     level, is_part = _LEVEL.search(parts[-1]), _PART.search(bare) is not None
     name = _phrase(parts[-1].strip(" '\"*_#."), is_explicit) if sign else ""
     if not name or not name[0].isalpha() or len(name) > _MAX_NAME:
-        return "", False, label, is_part
+        return "", False, label, is_part, False
     role = _ROLE.search(name)
     if role is None:
         name = f"{label} {name}" if label and kind_of(name) == "metric" else name
     else:
         label = role[0] if name[role.end() : role.end() + 1] == " " else label
         name = name if _PREFIXED.match(name) else f"{role[0]} {name}"
-    return (f"{level[0]} {name}" if level else name), is_explicit, label, is_part
+    if level is not None and level[0] not in name.split():
+        name = f"{level[0]} {name}"
+    return name, is_explicit, label, is_part, is_percent
 
 
 def _phrase(text: str, is_explicit: bool) -> str:

@@ -15,7 +15,14 @@ from leadline.formats.named_numbers import MAX_CHARACTERS, named_numbers, number
     [
         ("val acc: 0.91", {"val acc": 0.91}),
         ("Accuracy: 91.2%", {"Accuracy": 0.912}),
-        ("Accuracy (%): 91", {}),
+        ("Accuracy (%): 91", {"Accuracy": 0.91}),
+        ("Loss (train): 0.31 | Loss (val): 0.40", {"train Loss": 0.31, "val Loss": 0.4}),
+        ("Test accuracy (top-1): 76.3%", {"Test accuracy top-1": 0.763}),
+        ("F1 (macro): 0.62, F1 (micro): 0.71", {"F1 macro": 0.62, "F1 micro": 0.71}),
+        ("loss (0.3) acc (0.9)", {}),
+        ("val MAE $31.2", {"val MAE": 31.2}),
+        ("val loss (ema) 0.4", {}),
+        ("val_loss (ema): 0.4", {"val_loss ema": 0.4}),
         ("epoch 3 | loss 0.3 | val_loss 0.4", {"loss": 0.3, "val_loss": 0.4}),
         ("Epoch 3/10 - loss: 1,234.5 - val_f1: 88.1", {"loss": 1234.5, "val_f1": 88.1}),
         (

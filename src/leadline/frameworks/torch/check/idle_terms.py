@@ -70,7 +70,7 @@ def outweighed_term(step: StepCopy) -> Tested | None:
             continue
         total = step.run(leaves, loss=loss).loss
         weights = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
-        if any(weight is None for weight in weights) or not _are_equal([float(weight) for weight in weights]):  # type: ignore[arg-type]
+        if any(weight is None for weight in weights) or not _are_equal([float(weight) for weight in weights]):
             continue
         *others, largest = sorted(terms.values(), key=lambda term: abs(float(term.output.detach())))
         value, next_largest = (float(term.output.detach()) for term in (largest, others[-1]))

@@ -239,6 +239,40 @@ def given_to_losses(scenario: Sequence[Part]) -> Judged:
     return results
 
 
+def ignored(scenario: Sequence[Part], share: float) -> Judged:
+    results, history, seen = [], {}, set()
+    for step in trained(scenario):
+        values, losses = step.of("value", "checks"), step.of("value", "losses")
+        shares = {
+            worker: value
+            for (worker, name), value in values.items()
+            if name == "cross_entropy/ignored_share" and values[worker, "cross_entropy/loss_kind"]
+        }
+        seen |= set(shares)
+        of_workers = {worker for worker, _ in losses} | {
+            worker for (worker, name), kind in values.items() if name.endswith("/loss_kind") and kind
+        }
+        has_facts = any(name.endswith(("/loss_kind", "/ignored_share")) for _, name in values)
+        if not of_workers and not has_facts:
+            continue
+        fired = suspected = False
+        for worker in of_workers:
+            own = [value for (other, _), value in losses.items() if other == worker]
+            is_without = shares.get(worker) == 1.0
+            history.setdefault(worker, []).append(
+                (is_without, is_without or any(math.isnan(value) or value == 0 for value in own))
+            )
+            latest = history[worker][-100:]
+            without, odd = (sum(pair[at] for pair in latest) for at in (0, 1))
+            all_without = len(history[worker]) == without >= 2
+            is_often = odd >= 3 and odd > share * len(latest) and without >= 2
+            fired |= is_without and (any(math.isnan(value) for value in own) or all_without or is_often)
+            suspected |= is_without
+        applies = bool(seen & of_workers)
+        results.append((step.step, verdict_name(fired, not suspected) if applies else "notapplicable"))
+    return results
+
+
 def noted(scenario: Sequence[Part], end: str, first_steps: int) -> Judged:
     results = []
     for step in trained(scenario):
@@ -541,6 +575,7 @@ CASES: dict[str, tuple[Callable[[Sequence[Part]], Judged], dict[str, object], tu
     "loss_spike": (spikes, {"k": 2.0, "window": 3, "patience": 2}, (2.0, 3, 2)),
     "loss_at_start": (starts, {"factor": 1.5}, (1.5, None)),
     "loss_input": (given_to_losses, {}, ()),
+    "ignored_labels": (ignored, {"share": 0.5}, (0.5,)),
     "consecutive_linear": (noted, {}, ("/consecutive_linear", 2)),
     "identical_units": (noted, {}, ("/identical_units", 1)),
     "sorted_batches": (sorted_by_class, {"batches": 2}, (2,)),

@@ -85,11 +85,6 @@ BLANK: Final = Advice(
     "labels that leave out the number of the blank (from 1 on, where it is 0), and lengths without padding; usually "
     "the classes are numbered from 0, or padding counts as labels"
 )
-IGNORED_LABELS: Final = Advice(
-    "looking at the labels of a batch, and at what sets them to {index}; usually an answer lies beyond the maximum "
-    "length and is cut off, or the text that marks its beginning is not found, so that everything is masked",
-    "index",
-)
 SHIFTED_TWICE: Final = Advice(
     "labels that are the input itself where the model shifts them, or a loss that does not; usually the data set has "
     "shifted them, and the model does so again"

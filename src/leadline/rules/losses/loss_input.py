@@ -33,10 +33,9 @@ class LossInput(LossCallRule, frozen=True, kw_only=True):
         probabilities; labels of 0 and 1 in the soft margin loss, or below 0 in a squared logarithmic error;
         more than 10 % of the labels of a regression loss beyond the range of the activation; more than 10 % of
         samples with several classes under a softmax; binary cross entropy over two one-hot columns; the
-        log-likelihood of sigmoid outputs of one true class; a CTC label, within the length of its sequence,
-        that is the blank; class indices that are all the index that the loss ignores (``ignore_index``); labels
-        of a sequence of which at least 99 % are the token two positions after that of the input, and at most 90
-        % the next one (PyTorch); dropout behind the last layer. What depends on the values of a batch must be
+        log-likelihood of sigmoid outputs of one true class; a CTC label, within the length of its sequence, that is the
+        blank; labels of a sequence of which at least 99 % are the token two positions after that of the input, and at
+        most 90 % the next one (PyTorch); dropout behind the last layer. What depends on the values of a batch must be
         found at both steps; everything else at one.
     Not a number:
         A fact that is NaN is not compared, and shows nothing.

@@ -79,7 +79,7 @@ class Session:
         self.guard = Guard(self._disable)
         self.context = context = self._make_context()
         self._frameworks = frameworks = LoadedAdapters(context.note, self._update_plan)
-        self.trainer = trainer = TrainerFacts(context.clock)
+        self.trainer = trainer = TrainerFacts(context.clock, lambda: self.recorder)
         control = ControlRequests(
             context,
             lambda: trainer.ask_loop_to_end() | frameworks.end_training() | end_running_loops(),

@@ -13,6 +13,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.process_memory import process_memory
+from leadline.frameworks.torch.capture.step_count import remaining_steps
 from leadline.frameworks.torch.diagnose.epoch_orders import EpochOrders
 from leadline.frameworks.torch.diagnose.frozen_batch_norms import FrozenBatchNorms
 from leadline.frameworks.torch.diagnose.frozen_groups import FrozenGroups
@@ -36,6 +37,7 @@ from leadline.frameworks.torch.naming.model_names import (
     parameters_of,
     unwrap,
 )
+from leadline.records.names import REMAINING_STEPS
 
 
 class _OptimizerChecks:
@@ -167,6 +169,8 @@ class LoopChecks:
         results |= self._loaded.results(optimizer, model.label)
         if model.captures % _MOMENTS_EVERY == 0:
             results |= moment_checks(optimizer, model.label)
+        if not model.captures and (remaining := remaining_steps()) is not None:
+            results[REMAINING_STEPS] = float(remaining)
         model.captures += 1
         results |= self._schedules.results(optimizer, model.label) | self._recompilations.results()
         results |= self._orders.results()

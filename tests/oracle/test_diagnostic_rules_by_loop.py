@@ -344,13 +344,19 @@ def _add_up(counts: list[float], patience: int) -> bool:
     return len(several) > 1 and has_pause and sum(counts[at] for at in several) >= patience
 
 
+def lasts(seen: list[int], now: int, limit: int) -> int:
+    """Add a capture; return how many there are, if they are that far apart."""
+    seen.append(now)
+    return len(seen) if now - seen[0] >= limit else 0
+
+
 def learning(scenario: Sequence[Part], limit: int) -> Judged:
     results: Judged = []
-    zero: dict[str, int] = {}
+    zero: dict[str, list[int]] = {}
     rate: dict[str, float] = {}
-    outside: dict[str, int] = {}
+    outside: dict[str, list[int]] = {}
     first: dict[str, int] = {}
-    still: dict[tuple[str, str], tuple[int, float, float]] = {}
+    still: dict[tuple[str, str], tuple[list[int], float, float]] = {}
     highest: dict[str, float] = {}
     steepest: dict[tuple[str, str], float] = {}
     for step in trained(scenario):
@@ -362,18 +368,16 @@ def learning(scenario: Sequence[Part], limit: int) -> Judged:
             continue
         fired, now = False, step.mode_step
         for (worker, _), value in lost.items():
-            if value <= 0:
-                outside.pop(worker, None)
-            fired |= value > 0 and now - outside.setdefault(worker, now) >= limit
+            outside[worker] = outside.get(worker, []) if value > 0 else []
+            fired |= value > 0 and lasts(outside[worker], now, limit) >= 3
         for (worker, _), value in rates.items():
             rate[worker] = value
             highest[worker] = max(value, highest.get(worker, 0.0))
-            if value:
-                zero.pop(worker, None)
-            fired |= value == 0 and now - zero.setdefault(worker, now) >= limit
+            zero[worker] = [] if value else zero.get(worker, [])
+            fired |= value == 0 and lasts(zero[worker], now, limit) >= 3
         for (worker, name), value in sums.items():
             gradient = step.numbers.get((worker, f"gradient/{name}", "abs_max"), math.nan)
-            since, known, then = still.get((worker, name), (now, value, math.nan))
+            seen, known, then = still.get((worker, name), ([], value, math.nan))
             current = rate.get(worker, math.nan)
             others = [size for (who, _), size in step.of("abs_max", "gradients").items() if who == worker]
             if not 1e-5 * max((size for size in others if size < math.inf), default=0) < gradient < math.inf:
@@ -384,11 +388,17 @@ def learning(scenario: Sequence[Part], limit: int) -> Judged:
                 still.pop((worker, name), None)
                 continue
             if (worker, name) not in still or known != value or current > then:
-                since, then = now, current
-            still[worker, name] = (since, value, then)
-            fired |= now - since >= limit
+                seen, then = [], current
+            still[worker, name] = (seen, value, then)
+            fired |= lasts(seen, now, limit) >= 3
+        present = {worker for worker, _ in (*sums, *rates, *lost, *step.of("value", "losses"))}
+        is_pending = any(
+            len(seen) == 2 and now - seen[0] >= limit
+            for who, seen in (*((who, seen) for (who, _), (seen, *_) in still.items()), *zero.items())
+            if who in present
+        )
         ages = [now - first.setdefault(worker, now) >= limit for worker, _ in sums]
-        results.append((step.step, verdict_name(fired, any(ages))))
+        results.append((step.step, verdict_name(fired, any(ages) and not is_pending)))
     return results
 
 

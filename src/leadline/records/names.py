@@ -38,6 +38,15 @@ CHECKS: Final = "checks"
 FROZEN_BY_OPTIMIZER: Final = "frozen_by_optimizer"
 """The check of a parameter whose update is exactly 0 whatever its gradient (``<parameter>/frozen_by_optimizer``), by a
 learning rate of 0 of its own or a mask: 1, and 0 once it is not any more."""
+ADAPTERS: Final = "adapters"
+"""The check of how many weights of low-rank adapters the models of an optimizer have (``<model>/adapters``)."""
+FROZEN_ADAPTERS: Final = "frozen_adapters"
+"""The check of how many of them require no gradient (``<model>/frozen_adapters``)."""
+UNMANAGED_ADAPTERS: Final = "adapters_outside_optimizers"
+"""The check of how many of them require one, and no optimizer holds them (``<model>/adapters_outside_optimizers``)."""
+CUT_OFF_ADAPTERS: Final = "adapters_without_gradient"
+"""The check of how many of them the optimizer holds, and no gradient reached them in the first step, though it reached
+others (``<model>/adapters_without_gradient``)."""
 MADE_ANEW: Final = "made_anew"
 """The check of how many optimizers went on with the training of another one of the same class and settings, without its
 state (``<optimizer>/made_anew``)."""

@@ -13,6 +13,7 @@ from leadline.records.loss_facts import Activation, LossKind
 from leadline.records.series import TensorInfo
 from leadline.rules.losses.closing_remarks import ClosingRemarks
 from leadline.rules.losses.diverging_loss import DivergingLoss
+from leadline.rules.losses.ignored_labels import IgnoredLabels
 from leadline.rules.losses.learning_rate import LearningRate
 from leadline.rules.losses.loss_at_start import LossAtStart
 from leadline.rules.losses.loss_choice import LossChoice
@@ -141,6 +142,12 @@ class TestLossChoice(RuleContract):
     silent_on = losses(
         LossKind.SQUARED_ERROR, Activation.NONE, label_min=0.0, label_max=2.0, are_labels_binary=0.0, classes=1.0
     )
+
+
+class TestIgnoredLabels(RuleContract):
+    rule = IgnoredLabels
+    fires_on = losses(LossKind.CROSS_ENTROPY, Activation.NONE, ignored_share=1.0, ignore_index=-100.0)
+    silent_on = losses(LossKind.CROSS_ENTROPY, Activation.NONE, ignored_share=0.99, ignore_index=-100.0)
 
 
 class TestConsecutiveLinear(RuleContract):

@@ -111,20 +111,27 @@ def run(
     *,
     processes: int = 2,
     backend: str = "",
-    python: str = sys.executable,
+    python: str | None = None,
 ) -> dict[str, Result]:
     """Run and judge programs, many in each process; return the results by name.
 
     Args:
         folder: Where the runs are kept; None: nowhere.
         backend: The backend of programs with Keras; empty: the programs are those of PyTorch.
-        python: The interpreter of programs without Keras.
+        python: The interpreter of programs without Keras; None: that with the libraries that a program imports.
     """
-    interpreter = KERAS_PYTHON if backend else python
+    by_python: dict[str, list[Program]] = {}
+    for program in programs:
+        by_python.setdefault(KERAS_PYTHON if backend else python or interpreter(program.source), []).append(program)
     with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(processes) as threads:
-        parts = [sorted(part, key=_compiles) for at in range(processes) if (part := programs[at::processes])]
+        parts = [
+            (sorted(part, key=_compiles), path)
+            for path, chosen in by_python.items()
+            for at in range(processes)
+            if (part := chosen[at::processes])
+        ]
         place = folder or Path(temporary)
-        told = list(threads.map(lambda part: run_in_a_process(part, place, backend, interpreter), parts))
+        told = list(threads.map(lambda part: run_in_a_process(part[0], place, backend, part[1]), parts))
     results = {line["name"]: _result(line) for part in told for line in part}
     return {program.name: results[program.name] for program in programs}
 

@@ -239,6 +239,40 @@ def given_to_losses(scenario: Sequence[Part]) -> Judged:
     return results
 
 
+def ignored(scenario: Sequence[Part], share: float) -> Judged:
+    results, history, seen = [], {}, set()
+    for step in trained(scenario):
+        values, losses = step.of("value", "checks"), step.of("value", "losses")
+        shares = {
+            worker: value
+            for (worker, name), value in values.items()
+            if name == "cross_entropy/ignored_share" and values[worker, "cross_entropy/loss_kind"]
+        }
+        seen |= set(shares)
+        of_workers = {worker for worker, _ in losses} | {
+            worker for (worker, name), kind in values.items() if name.endswith("/loss_kind") and kind
+        }
+        has_facts = any(name.endswith(("/loss_kind", "/ignored_share")) for _, name in values)
+        if not of_workers and not has_facts:
+            continue
+        fired = suspected = False
+        for worker in of_workers:
+            own = [value for (other, _), value in losses.items() if other == worker]
+            is_without = shares.get(worker) == 1.0
+            history.setdefault(worker, []).append(
+                (is_without, is_without or any(math.isnan(value) or value == 0 for value in own))
+            )
+            latest = history[worker][-100:]
+            without, odd = (sum(pair[at] for pair in latest) for at in (0, 1))
+            all_without = len(history[worker]) == without >= 2
+            is_often = odd >= 3 and odd > share * len(latest) and without >= 2
+            fired |= is_without and (any(math.isnan(value) for value in own) or all_without or is_often)
+            suspected |= is_without
+        applies = bool(seen & of_workers)
+        results.append((step.step, verdict_name(fired, not suspected) if applies else "notapplicable"))
+    return results
+
+
 def noted(scenario: Sequence[Part], end: str, first_steps: int) -> Judged:
     results = []
     for step in trained(scenario):
@@ -310,13 +344,19 @@ def _add_up(counts: list[float], patience: int) -> bool:
     return len(several) > 1 and has_pause and sum(counts[at] for at in several) >= patience
 
 
+def lasts(seen: list[int], now: int, limit: int) -> int:
+    """Add a capture; return how many there are, if they are that far apart."""
+    seen.append(now)
+    return len(seen) if now - seen[0] >= limit else 0
+
+
 def learning(scenario: Sequence[Part], limit: int) -> Judged:
     results: Judged = []
-    zero: dict[str, int] = {}
+    zero: dict[str, list[int]] = {}
     rate: dict[str, float] = {}
-    outside: dict[str, int] = {}
+    outside: dict[str, list[int]] = {}
     first: dict[str, int] = {}
-    still: dict[tuple[str, str], tuple[int, float, float]] = {}
+    still: dict[tuple[str, str], tuple[list[int], float, float]] = {}
     highest: dict[str, float] = {}
     steepest: dict[tuple[str, str], float] = {}
     for step in trained(scenario):
@@ -328,18 +368,16 @@ def learning(scenario: Sequence[Part], limit: int) -> Judged:
             continue
         fired, now = False, step.mode_step
         for (worker, _), value in lost.items():
-            if value <= 0:
-                outside.pop(worker, None)
-            fired |= value > 0 and now - outside.setdefault(worker, now) >= limit
+            outside[worker] = outside.get(worker, []) if value > 0 else []
+            fired |= value > 0 and lasts(outside[worker], now, limit) >= 3
         for (worker, _), value in rates.items():
             rate[worker] = value
             highest[worker] = max(value, highest.get(worker, 0.0))
-            if value:
-                zero.pop(worker, None)
-            fired |= value == 0 and now - zero.setdefault(worker, now) >= limit
+            zero[worker] = [] if value else zero.get(worker, [])
+            fired |= value == 0 and lasts(zero[worker], now, limit) >= 3
         for (worker, name), value in sums.items():
             gradient = step.numbers.get((worker, f"gradient/{name}", "abs_max"), math.nan)
-            since, known, then = still.get((worker, name), (now, value, math.nan))
+            seen, known, then = still.get((worker, name), ([], value, math.nan))
             current = rate.get(worker, math.nan)
             others = [size for (who, _), size in step.of("abs_max", "gradients").items() if who == worker]
             if not 1e-5 * max((size for size in others if size < math.inf), default=0) < gradient < math.inf:
@@ -350,11 +388,17 @@ def learning(scenario: Sequence[Part], limit: int) -> Judged:
                 still.pop((worker, name), None)
                 continue
             if (worker, name) not in still or known != value or current > then:
-                since, then = now, current
-            still[worker, name] = (since, value, then)
-            fired |= now - since >= limit
+                seen, then = [], current
+            still[worker, name] = (seen, value, then)
+            fired |= lasts(seen, now, limit) >= 3
+        present = {worker for worker, _ in (*sums, *rates, *lost, *step.of("value", "losses"))}
+        is_pending = any(
+            len(seen) == 2 and now - seen[0] >= limit
+            for who, seen in (*((who, seen) for (who, _), (seen, *_) in still.items()), *zero.items())
+            if who in present
+        )
         ages = [now - first.setdefault(worker, now) >= limit for worker, _ in sums]
-        results.append((step.step, verdict_name(fired, any(ages))))
+        results.append((step.step, verdict_name(fired, any(ages) and not is_pending)))
     return results
 
 
@@ -541,6 +585,7 @@ CASES: dict[str, tuple[Callable[[Sequence[Part]], Judged], dict[str, object], tu
     "loss_spike": (spikes, {"k": 2.0, "window": 3, "patience": 2}, (2.0, 3, 2)),
     "loss_at_start": (starts, {"factor": 1.5}, (1.5, None)),
     "loss_input": (given_to_losses, {}, ()),
+    "ignored_labels": (ignored, {"share": 0.5}, (0.5,)),
     "consecutive_linear": (noted, {}, ("/consecutive_linear", 2)),
     "identical_units": (noted, {}, ("/identical_units", 1)),
     "sorted_batches": (sorted_by_class, {"batches": 2}, (2,)),

@@ -380,8 +380,8 @@ def test_a_sparse_gradient_is_reported_as_not_stored(watch: Watched) -> None:
 def test_models_are_still_listed_after_they_were_deleted(watch: Watched) -> None:
     documents = {kind: watch.document(kind) for kind in DIARIES}
     nested, tied = documents["nested"], documents["tied"]
-    assert (nested.models, nested.optimizers) == ((WatchedModel("Sequential", 4),), ("Careful",))
-    assert (tied.models, tied.optimizers) == ((WatchedModel("Tied", 1),), ("AdamW",))
+    assert (nested.models, nested.optimizers) == ((WatchedModel("Sequential", 4, 67, 67),), ("Careful",))
+    assert (tied.models, tied.optimizers) == ((WatchedModel("Tied", 1, 60, 60),), ("AdamW",))
     assert sorted(model.name for model in documents["adversarial"].models) == ["Discriminator", "Generator"]
 
 

@@ -18,7 +18,7 @@ MISTAKES = {
     "sft": ("loss_input", "the token two positions after that of the input"),
     "grpo": ("dead_groups", "frac_reward_zero_std is 1 on average over the last 20 values"),
     "resumed": ("resume_changed", "the norm of its moments is 0 in place of"),
-    "lora": ("no_learning", "lora_A.default.weight, and 3 more parameters: gradients at each of"),
+    "lora": ("no_learning", "PeftModel: no optimizer holds any of its 4 adapter weights (lora) when the first step is"),
 }
 REMARKS = {
     "ended": "the end token (2), which is the token of padding, too, occurs in 16 of the first 16 sequences, and never",

@@ -30,6 +30,7 @@ RULES: dict[str, Callable[[], Rule]] = {
     "diverging_loss": partial(find_rule("diverging_loss"), least=40),
     "loss_at_start": partial(find_rule("loss_at_start"), factor=1.5),
     "loss_input": find_rule("loss_input"),
+    "ignored_labels": partial(find_rule("ignored_labels"), share=0.5),
     "consecutive_linear": find_rule("consecutive_linear"),
     "identical_units": find_rule("identical_units"),
     "sorted_batches": partial(find_rule("sorted_batches"), batches=2),

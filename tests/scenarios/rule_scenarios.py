@@ -12,6 +12,7 @@ from leadline.records.loss_facts import (
     CONSECUTIVE_LINEAR,
     FACTS,
     IDENTICAL_UNITS,
+    IGNORED_SHARE,
     KIND,
     OUT_OF_REACH_SHARE,
 )
@@ -176,6 +177,7 @@ def _facts(draw: Any) -> dict[str, float]:
     if draw(st.booleans()):
         values |= {f"cross_entropy/{KIND}": draw(st.sampled_from([0.0, 1.0, 1.0]))}
         values[f"cross_entropy/{ACTIVATION}"] = draw(_ACTIVATIONS)
+        values[f"cross_entropy/{IGNORED_SHARE}"] = draw(st.sampled_from([0.0, 0.5, 1.0, 1.0]))
     if draw(st.booleans()):
         values |= {f"squared_error/{KIND}": 6.0, f"squared_error/{ACTIVATION}": draw(_ACTIVATIONS)}
         values[f"squared_error/{OUT_OF_REACH_SHARE}"] = draw(_SHARES)

@@ -209,6 +209,10 @@ _GRADIENTS: Final = {
     "cut": _term(
         "a cut of the graph", torch="a detach()", keras="a stop_gradient()", jax="a stop_gradient()", mxnet="a detach()"
     ),
+    "whole_checkpoints": _term(
+        "gradient checkpointing that passes gradients on to the parameters within it",
+        torch="gradient checkpointing with use_reentrant=False (of Transformers also enable_input_require_grads())",
+    ),
     "to_number": _term("float() of", torch="float() or detach()", keras="float() or numpy() of", mxnet="asscalar() of"),
     "kept_graphs": _term(
         "keeps the arrays of each step",

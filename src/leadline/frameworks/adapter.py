@@ -12,6 +12,7 @@ from leadline.instrumentation.guard import Facts, Guard
 from leadline.instrumentation.timeline.deferred_calls import DeferredCalls, OverheadSpans
 from leadline.instrumentation.timeline.step_clock import StepListener
 from leadline.instrumentation.timeline.step_timeline import StepTimeline
+from leadline.records.documents import WatchedModel
 from leadline.records.json_object import JsonObject
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem
@@ -245,6 +246,10 @@ class Subject(Protocol):
     """The class of the root module."""
     optimizer: str
     parameters: int
+    elements: int
+    """The elements of all parameters of the model, also of those that the optimizer does not update; 0: not known."""
+    trainable: int
+    """Those that require a gradient."""
 
     def is_current(self) -> bool:
         """Return whether the optimizer still updates the same parameters."""
@@ -257,6 +262,16 @@ class Subject(Protocol):
 
     def clipped(self) -> Mapping[str, object]:
         """Return the gradient norms that clipping has computed since the last call, by name: numbers likewise."""
+
+
+Trained = tuple[WatchedModel, str]
+"""The model of an optimizer, and the optimizer's class."""
+
+
+def trained_by(subject: Subject) -> Trained:
+    """Return what the worker's document says of an optimizer."""
+    model = WatchedModel(subject.model, subject.parameters, subject.elements, subject.trainable)
+    return model, subject.optimizer
 
 
 class Forward(Protocol):

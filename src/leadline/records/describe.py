@@ -224,7 +224,13 @@ def watched(worker: WorkerDocument) -> str:
 
 def models(workers: Iterable[WorkerDocument]) -> list[str]:
     """Return the models that workers train: ``ResNet (62 parameter tensors)``."""
-    return sorted({model(trained.name, trained.parameters) for worker in workers for trained in worker.models})
+    return sorted(
+        {
+            model(trained.name, trained.parameters, trained.elements, trained.trainable)
+            for worker in workers
+            for trained in worker.models
+        }
+    )
 
 
 def sender(by: str | None) -> str:

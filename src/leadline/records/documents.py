@@ -23,6 +23,10 @@ class WatchedModel(Document):
 
     name: str = "a model"
     parameters: int = 0
+    elements: int = 0
+    """Of all its parameters, also of those that its optimizer does not update; 0: not known."""
+    trainable: int = 0
+    """Those that require a gradient."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,9 +85,17 @@ def latency(seconds: float | None) -> str:
     return f"{significant(seconds * factor)} {unit}" if seconds else "0 s"
 
 
-def model(name: str, parameters: int) -> str:
-    """``ResNet (62 parameter tensors)``; for boosted trees, which have none: ``Booster``."""
-    return f"{name} ({counted(parameters, 'parameter tensor')})" if parameters else name
+def model(name: str, parameters: int, elements: int = 0, trainable: int = 0) -> str:
+    """``ResNet (62 parameter tensors)``; for boosted trees, which have none: ``Booster``.
+
+    Where not all of its elements are trained: ``Llama (16 parameter tensors; 0.8 % of 1,120,000 elements trainable)``.
+    """
+    if not parameters:
+        return name
+    of_all = share(trainable / elements) if trainable < elements else ""
+    of_all = f"{trainable:,}" if of_all == "100 %" else of_all  # a few are left out
+    part = f"; {of_all} of {elements:,} elements trainable" if of_all else ""
+    return f"{name} ({counted(parameters, 'parameter tensor')}{part})"
 
 
 def duration(seconds: float) -> str:

@@ -50,8 +50,8 @@ PARTS: Final = (
     ),
     CoveredPart(
         "loss inputs",
-        ("loss_input", "loss_choice"),
-        "activations, labels and shapes that do not fit the loss",
+        ("loss_input", "loss_choice", "ignored_labels"),
+        "activations, labels and shapes that do not fit the loss, batches without any label",
         "losses that the script computes itself from single operations, whether labels are right",
         _OF_NETWORKS | {JAX: "no"},
     ),

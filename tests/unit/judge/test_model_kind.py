@@ -25,6 +25,7 @@ OF_NETWORKS = {
     "unscaled_input": WHY,
     "loss_input": OF_LOOP,
     "loss_choice": OF_LOOP,
+    "ignored_labels": OF_LOOP,
     "consecutive_linear": OF_LOOP,
     "missing_zero_grad": OF_LOOP,
     "lost_progress": OF_LOOP,

@@ -138,6 +138,9 @@ def test_signals_without_a_name() -> None:
 def test_a_model_is_shown_with_its_parameter_tensors_if_it_has_any() -> None:
     texts = [model("Net", 62), model("Net", 1), model("Booster", 0)]
     assert texts == ["Net (62 parameter tensors)", "Net (1 parameter tensor)", "Booster"]
+    assert model("Net", 4, 1000, 1000) == "Net (4 parameter tensors)"
+    assert model("Net", 4, 1_000_000, 8_000) == "Net (4 parameter tensors; 0.8 % of 1,000,000 elements trainable)"
+    assert model("Net", 4, 1_000_000, 999_999) == "Net (4 parameter tensors; 999,999 of 1,000,000 elements trainable)"
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ class JaxSubject:
         tensors = tensors_of(owner.sites, owner.prefix)
         self.model, self.optimizer = owner.name, owner.optimizer
         self.parameters = sum(bool(_PARAMETERS & set(tensor.collections)) for tensor in tensors)
+        self.elements = self.trainable = 0
 
     def is_current(self) -> bool:
         owner = self._owner()

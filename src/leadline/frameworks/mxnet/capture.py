@@ -83,6 +83,7 @@ class MXNetSubject:
         self._trained = trained_by(trainer)
         self.model, self.optimizer = model, type(trainer._optimizer).__name__
         self.parameters = len(self._trained)
+        self.elements = self.trainable = 0
         names = frozenset(tensor.name for tensor in self._trained)
         self.label, self.prefix = labels.of(trainer, self.optimizer, names)
         self._clipping, self._note = clipping, note

@@ -67,6 +67,7 @@ class TensorFlowSubject:
         self._optimized = optimized = describe(owner)
         self.model, self.optimizer = optimized.model, optimized.optimizer
         self.parameters = len(optimized.parameters)
+        self.elements = self.trainable = 0
 
     def is_current(self) -> bool:
         owner = self._owner()

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact, significant
+from leadline.records.names import SCHEDULE_STEPS
 from leadline.rules import (
     Advice,
     Fired,
@@ -23,13 +24,16 @@ from leadline.rules import (
     update_limits,
 )
 from leadline.rules.bounds import NonNegativeFloat, PositiveFloat, PositiveInt
+from leadline.rules.losses import planned_schedules
 from leadline.rules.losses.converged import LossLevels
+from leadline.rules.losses.planned_schedules import PlannedSchedules
 from leadline.rules.messages import clear_if_complete, fired, suspected, too_few
 from leadline.rules.selection import select
 from leadline.rules.streak import Streak
 from leadline.rules.update_limits import UpdateLimits
 
 _RATE: Final = r"(^|/)(lr|learning_rate)$"
+_COUNT: Final = f"/{SCHEDULE_STEPS}"
 _VANISHING: Final = 1e-2
 """The share of the lower bound below which a ratio is not explained by a learning rate of a usual size alone."""
 _FADED: Final = 5e-4
@@ -68,6 +72,7 @@ class _Known:
     """The captures in a row at which the learning rate is hardly any; None: it is not."""
     levels: LossLevels = field(default_factory=LossLevels)
     limits: UpdateLimits = field(default_factory=UpdateLimits)
+    plan: PlannedSchedules = field(default_factory=PlannedSchedules)
 
     def note_rates(self, readings: list[TensorReading]) -> None:
         """Note the learning rates at a step, of which the largest counts."""
@@ -107,13 +112,20 @@ class LearningRate(Rule, frozen=True, kw_only=True):
         orders of magnitude at most steps, the advice is about the clipping. Undecided before 3 captures, and as long as
         the ratio was outside these bounds at each of fewer than ``patience``. It fires too if the learning rate has
         been below a two-thousandth of its largest value for at least 20 steps and half of all steps so far, unless
-        every loss has fallen to a thousandth of its largest value.
+        every loss has fallen to a thousandth of its largest value. From the sixth step on it fires if a trainer has a
+        plan of at least 50 steps, and the only scheduler of an optimizer says for how many steps it is made: if it is
+        over before half of the training, or its warm-up does not end within the training. Of a scheduler the steps
+        for each update are counted. Known are ``OneCycleLR``, ``PolynomialLR``, ``LinearLR`` and the functions of
+        Transformers and Diffusers for ``LambdaLR``; the plan is that of the trainers of Transformers, Lightning, and
+        of callbacks of Leadline.
     Not a number:
         A parameter whose ratio is NaN or infinite (it was all zero before) is not counted; a step without any other
         ratio is skipped, and so is one whose median is exactly 0: nothing was updated (see ``no_gradient``).
     Blind spots:
         The first steps of a warm-up are small by design. With frozen parameters in the optimizer the median may be one
-        of theirs. A single parameter with an unusual ratio is reported by ``weight_update_ratio``.
+        of theirs. A schedule of the script's own function, of several schedulers, or that is stepped once in an epoch
+        has no known length; a script without a trainer has no plan. A single parameter with an unusual ratio is
+        reported by ``weight_update_ratio``.
     Args:
         low: Median ratio below which updates are too small, >= 0 and below ``high``.
         high: Median ratio above which updates are too large, > 0.
@@ -143,7 +155,7 @@ class LearningRate(Rule, frozen=True, kw_only=True):
         rates = TensorNeed("hyperparameters", regex=_RATE, statistics=("value",), modes=("train",), is_optional=True)
         losses = TensorNeed("losses", statistics=("value",), modes=("train",), is_optional=True)
         ratios = select(("weights", "biases"), (), ("update_ratio",), modes=("train",))
-        return Needs((*ratios, rates, losses, *update_limits.NEEDS))
+        return Needs((*ratios, rates, losses, *update_limits.NEEDS, planned_schedules.NEED))
 
     @property
     def least_observations(self) -> int:
@@ -158,6 +170,8 @@ class LearningRate(Rule, frozen=True, kw_only=True):
                 workers.setdefault(reading.worker, _Known()).levels.add([reading])
             elif _is_rate(reading):
                 rates.setdefault(reading.worker, []).append(reading)
+        for worker in {reading.worker for reading in window.readings("value")}:
+            workers.setdefault(worker, _Known()).plan.note(window, worker)
         for worker, readings in rates.items():
             workers.setdefault(worker, _Known()).note_rates(readings)
         limits = {worker: known.limits for worker, known in workers.items()}
@@ -175,6 +189,9 @@ class LearningRate(Rule, frozen=True, kw_only=True):
             known = window.memory.get(reading.worker)
             if known is not None and known.faded is not None and _is_rate(reading) and known.is_over(reading.mode_step):
                 return self._faded(reading, known, known.faded)
+        for worker in {reading.worker for reading in window.readings("value") if reading.tensor.endswith(_COUNT)}:
+            for message, advice, evidence in window.memory[worker].plan.findings():
+                return fired(message, advice=advice, evidence=evidence, worker=worker)
         for worker in judged:
             known = window.memory[worker]
             latest = known.medians

@@ -85,13 +85,8 @@ BLANK: Final = Advice(
     "labels that leave out the number of the blank (from 1 on, where it is 0), and lengths without padding; usually "
     "the classes are numbered from 0, or padding counts as labels"
 )
-IGNORED_LABELS: Final = Advice(
-    "looking at the labels of a batch, and at what sets them to {index}; usually an answer lies beyond the maximum "
-    "length and is cut off, or the text that marks its beginning is not found, so that everything is masked",
-    "index",
-)
 MOVING_LABELS: Final = Advice(
-    "labels that are computed under torch.no_grad(), or detached: the prediction is to move towards them, and not they "
+    "{cut} behind the output that the labels are computed from: the prediction is to move towards them, and not they "
     "towards the prediction"
 )
 SHIFTED_TWICE: Final = Advice(

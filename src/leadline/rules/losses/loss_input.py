@@ -19,26 +19,24 @@ class LossInput(LossCallRule, frozen=True, kw_only=True):
         the level of guessing, or optimizes something else. Softmax over one unit is always 1; a second softmax keeps
         the loss far above 0; a (N, 1) prediction and a (N,) label are compared in all N x N pairs.
     How it decides:
-        At the first two train steps, and in PyTorch at two of each of the next seven trainings of the process,
-        each backward pass is traced back from the loss to the last layer: loss calls of the framework (in JAX
-        those of optax), in PyTorch also losses written by hand, the last two activations, dropout, shapes; in
-        addition a sample of labels and log-probabilities is read. Fires on: softmax over one unit; softmax,
-        sigmoid, tanh or ReLU before a loss that takes logits; two such activations with no layer in between; no
-        activation, tanh, ReLU or a logarithm before binary or categorical cross entropy, which takes
-        probabilities; exp, softplus or ReLU before a Poisson likelihood that takes the logarithm of the rate;
-        the negative of a single loss call; anything but log-probabilities before a negative log-likelihood, KL
-        divergence or CTC (``exp`` of a row must add up to 1 within 1e-2); softmax over the batch; predictions
-        and labels broadcast to N x N, or swapped; a label compared with several outputs of its sample; a
-        sigmoid before a categorical cross entropy; labels beyond [0, 1] in binary cross entropy, or below 0 as
-        probabilities; labels of 0 and 1 in the soft margin loss, or below 0 in a squared logarithmic error;
-        more than 10 % of the labels of a regression loss beyond the range of the activation; more than 10 % of
-        samples with several classes under a softmax; binary cross entropy over two one-hot columns; the
-        log-likelihood of sigmoid outputs of one true class; a CTC label, within the length of its sequence,
-        that is the blank; class indices that are all the index that the loss ignores (``ignore_index``); labels
-        of a sequence of which at least 99 % are the token two positions after that of the input, and at most 90
-        % the next one (PyTorch); labels of a squared, absolute or Huber error that have a gradient, too, and
-        are something plus a multiple of an output of the same parameters (PyTorch); dropout behind the last
-        layer. What depends on the values of a batch must be found at both steps; everything else at one.
+        At the first two train steps, and in PyTorch at two of each of the next seven trainings of the process, each
+        backward pass is traced back from the loss to the last layer: loss calls of the framework (in JAX those of
+        optax), in PyTorch also losses written by hand, the last two activations, dropout, shapes; in addition a sample
+        of labels and log-probabilities is read. Fires on: softmax over one unit; softmax, sigmoid, tanh or ReLU before
+        a loss that takes logits; two such activations with no layer in between; no activation, tanh, ReLU or a
+        logarithm before binary or categorical cross entropy, which takes probabilities; exp, softplus or ReLU before a
+        Poisson likelihood that takes the logarithm of the rate; the negative of a single loss call; anything but
+        log-probabilities before a negative log-likelihood, KL divergence or CTC (``exp`` of a row must add up to 1
+        within 1e-2); softmax over the batch; predictions and labels broadcast to N x N, or swapped; a label compared
+        with several outputs of its sample; a sigmoid before a categorical cross entropy; labels beyond [0, 1] in binary
+        cross entropy, or below 0 as probabilities; labels of 0 and 1 in the soft margin loss, or below 0 in a squared
+        logarithmic error; more than 10 % of the labels of a regression loss beyond the range of the activation; more
+        than 10 % of samples with several classes under a softmax; binary cross entropy over two one-hot columns; the
+        log-likelihood of sigmoid outputs of one true class; a CTC label, within the length of its sequence, that is the
+        blank; labels of a sequence of which at least 99 % are the token two positions after that of the input, and at
+        most 90 % the next one (PyTorch); labels of a squared, absolute or Huber error that have a gradient, too, and
+        are something plus a multiple of an output of the same parameters (PyTorch); dropout behind the last layer. What
+        depends on the values of a batch must be found at both steps; everything else at one.
     Not a number:
         A fact that is NaN is not compared, and shows nothing.
     Blind spots:

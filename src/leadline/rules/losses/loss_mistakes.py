@@ -199,20 +199,6 @@ def _blank(loss: GivenLoss) -> Mistake | None:
     )
 
 
-def _ignored_labels(loss: GivenLoss) -> Mistake | None:
-    """Find batches of which no label counts; in a training on parts of sequences one may be such by chance."""
-    if loss.number(facts.IGNORED_SHARE) != 1.0:
-        return None
-    index = f"{loss.number(facts.IGNORE_INDEX):.0f}"
-    return Mistake(
-        "ignored_labels",
-        f"100 % of the labels that {loss.loss} is given are {index}, which it ignores: there is nothing to learn from",
-        advice.IGNORED_LABELS.given(index=index),
-        facts.IGNORED_SHARE,
-        is_certain=False,
-    )
-
-
 def _shifted_twice(loss: GivenLoss) -> Mistake | None:
     """Find labels of the token after the next one, as a model that shifts them makes of labels that are shifted."""
     _, following, after_next = (loss.number(fact) for fact in facts.LABELS_AT)
@@ -390,7 +376,6 @@ _FINDERS: Final[tuple[Callable[[GivenLoss], Mistake | None], ...]] = (
     _negated,
     _moving_labels,
     _blank,
-    _ignored_labels,
     _shifted_twice,
     _not_logits,
     _not_probabilities,

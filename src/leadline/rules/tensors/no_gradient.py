@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Final
 import msgspec
 
 from leadline.records.formatting import counted
-from leadline.records.names import layers_of, path_of
+from leadline.records.names import CUT_OFF_ADAPTERS, layers_of, path_of
 from leadline.rules import (
     Advice,
     Clear,
@@ -18,7 +18,6 @@ from leadline.rules import (
     Rule,
     Severity,
     TensorNeed,
-    TensorReading,
     Undecided,
     Verdict,
     Window,
@@ -27,6 +26,15 @@ from leadline.rules.losses.converged import LossLevels
 from leadline.rules.losses.guess import is_loss_call
 from leadline.rules.messages import clear_if_complete, fired, suspected
 from leadline.rules.streak import Streak
+from leadline.rules.tensors import idle_adapters
+from leadline.rules.tensors.gradient_readings import (
+    all_readings,
+    has_lesson_in,
+    is_at_rest,
+    is_of_optimizer,
+    losses_of,
+)
+from leadline.rules.tensors.idle_adapters import IdleAdapters
 from leadline.rules.tensors.idle_steps import IdleSteps
 
 _GRADIENT: Final = "gradient/"
@@ -104,17 +112,19 @@ class NoGradient(Rule, frozen=True, kw_only=True):
     How it decides:
         Fires if one of these conditions holds at ``patience`` captures in a row (after a gradient, at twice as many,
         and at twice as many as in the longest pause that ended): the norm of all gradients of an optimizer is exactly
-        0; every parameter of an optimizer has a gradient of exactly 0, or none at all; the same holds for the
-        first layers of the model, up to some layer, for at least 10 steps (at 10 captures in a row, if they had a
-        gradient before); every loss of a loss call (cross entropy, mean squared error ...) is exactly 0, from the first
-        step on, and no gradient is known. A parameter without a gradient counts only if the step of the optimizer did
-        not change it. Steps at which every learning rate is 0 do not count, and neither do gradients of 0 at a step at
-        which the script's own expression of a loss is exactly 0, too: it has a factor of 0 (the advantage of a policy
-        whose episodes all had the same reward), and there was nothing to learn from. It is undecided where an optimizer
-        has no gradient, but a parameter that no optimizer holds has one (see ``no_learning``), where an expression has
-        been 0 at every step so far, and clear where the gradients ended because the loss has fallen to less than a
+        0; every parameter of an optimizer has a gradient of exactly 0, or none at all; the same holds for the first
+        layers of the model, up to some layer, for at least 10 steps (at 10 captures in a row, if they had a gradient
+        before); every loss of a loss call (cross entropy, mean squared error ...) is exactly 0, from the first step on,
+        and no gradient is known. A parameter without a gradient counts only if the step of the optimizer did not change
+        it. Steps at which every learning rate is 0 do not count, and neither do gradients of 0 at a step at which the
+        script's own expression of a loss is exactly 0, too: it has a factor of 0 (the advantage of a policy whose
+        episodes all had the same reward), and there was nothing to learn from. It is undecided where an optimizer has
+        no gradient, but a parameter that no optimizer holds has one (see ``no_learning``), where an expression has been
+        0 at every step so far, and clear where the gradients ended because the loss has fallen to less than a
         thousandth of its largest value. It remarks that the script's own expression of a loss and every gradient norm
-        were exactly 0 at 75 % or more of the captured steps, at least 10 of them.
+        were exactly 0 at 75 % or more of the captured steps, at least 10 of them. It fires at the first step if an
+        optimizer holds low-rank adapters (``lora_`` in the names of parameters), and no gradient reaches one of them,
+        though it reaches other parameters.
     Not a number:
         A gradient of NaN is a gradient. Steps that a gradient scaler skipped are not evaluated.
     Blind spots:
@@ -170,6 +180,7 @@ class NoGradient(Rule, frozen=True, kw_only=True):
                     modes=("train",),
                     is_optional=True,
                 ),
+                idle_adapters.need(CUT_OFF_ADAPTERS),
             )
         )
 
@@ -184,8 +195,8 @@ class NoGradient(Rule, frozen=True, kw_only=True):
             known.has_unmanaged |= any(
                 reading.value for reading in window.readings("value") if reading.tensor.endswith(_UNMANAGED)
             )
-            if not _is_at_rest(window):
-                has_lesson = _has_lesson(window)
+            if not is_at_rest(window):
+                has_lesson = has_lesson_in(window)
                 _note_parameters(known, window, has_lesson=has_lesson)
                 _note_norms(known, window, has_lesson=has_lesson)
         return known
@@ -194,7 +205,9 @@ class NoGradient(Rule, frozen=True, kw_only=True):
         if window.is_skipped:
             return Undecided("a gradient scaler skipped the step")
         known: _Known = window.memory
-        if not any(_is_of_optimizer(reading) for reading in _readings(window)) and known.held:
+        for adapters in IdleAdapters.find(window, CUT_OFF_ADAPTERS):
+            return adapters.fired()
+        if not any(is_of_optimizer(reading) for reading in all_readings(window)) and known.held:
             return Undecided("no gradients were captured at this step")
         broken = self._loss(known) or self._norm(known) or self._parameters(known, window.step)
         if broken is not None and broken.kind == "all" and known.has_unmanaged:
@@ -297,32 +310,8 @@ def _fired(broken: _Break) -> Fired:
     )
 
 
-def _readings(window: Window) -> list[TensorReading]:
-    return [reading for name in ("update_ratio", "abs_max", "value") for reading in window.readings(name)]
-
-
-def _is_of_optimizer(reading: TensorReading) -> bool:
-    return reading.statistic != "value" or "gradient_norms" in reading.collections
-
-
-def _losses(window: Window) -> list[TensorReading]:
-    return [reading for reading in window.readings("value") if "losses" in reading.collections]
-
-
-def _has_lesson(window: Window) -> bool:
-    """Return whether a gradient is to be expected: not where the script's own expressions are exactly 0."""
-    losses = _losses(window)
-    return not losses or any(reading.value != 0.0 or is_loss_call(reading.tensor) for reading in losses)
-
-
-def _is_at_rest(window: Window) -> bool:
-    """Return whether every learning rate is 0: what the parameters are, they stay."""
-    rates = [reading.value for reading in window.readings("value") if "hyperparameters" in reading.collections]
-    return bool(rates) and not any(rates)
-
-
 def _note_losses(known: _Known, window: Window) -> None:
-    losses = _losses(window)
+    losses = losses_of(window)
     known.levels.add(losses)
     known.has_trained |= any(reading.value != 0.0 for reading in losses)
     if losses and not known.has_trained:
@@ -359,7 +348,7 @@ def _note_norms(known: _Known, window: Window, *, has_lesson: bool) -> None:
     for reading in window.readings("value"):
         if "gradient_norms" in reading.collections and reading.tensor.endswith(_NORM):
             norms[reading.tensor] = norms.get(reading.tensor, False) or reading.value != 0.0
-    if norms and _losses(window):
+    if norms and losses_of(window):
         known.idle.add(is_idle=not has_lesson and not any(norms.values()))
     for name, is_nonzero in norms.items():
         if is_nonzero:

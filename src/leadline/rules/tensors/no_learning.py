@@ -11,13 +11,17 @@ from leadline.records.names import FROZEN_BY_OPTIMIZER, gradient_name
 from leadline.rules import Advice, Fired, Needs, Rule, Severity, TensorNeed, TensorReading, Undecided, Verdict, Window
 from leadline.rules.bounds import PositiveInt
 from leadline.rules.losses.converged import LossLevels
-from leadline.rules.messages import and_more, clear_if_complete, fired, too_few
+from leadline.rules.messages import and_more, clear_if_complete, fired, suspected, too_few
 from leadline.rules.streak import Streak
+from leadline.rules.tensors import idle_adapters
+from leadline.rules.tensors.idle_adapters import UPDATED_BY_NOTHING, IdleAdapters
 
 _UNMANAGED: Final = "/outside_optimizers"
 _FROZEN: Final = "/frozen_parameters"
 _LEFT_ALONE: Final = f"/{FROZEN_BY_OPTIMIZER}"
 _EVERY: Final = 10
+_MIN_CAPTURES: Final = 3
+"""Captures that must agree: two may be alike by chance, as after a step that was taken back."""
 _UNMANAGED_STEPS: Final = 5
 """A parameter without an optimizer is reported after this many steps: an optimizer may be created a little later."""
 _NOISE: Final = 1e-5
@@ -62,8 +66,8 @@ class _Known:
     """Parameters with a gradient that no optimizer holds."""
     left_alone: set[str] = field(default_factory=set)
     """Parameters that their optimizer freezes, beside others."""
-    frozen: tuple[str, int] | None = None
-    """The check of a model of which everything is frozen, and the first such step."""
+    frozen: tuple[str, Streak] | None = None
+    """The check of a model of which everything is frozen, and the captures of it."""
     rates: dict[str, float] = field(default_factory=dict)
     """The latest learning rates."""
     highest_rate: float = 0.0
@@ -92,15 +96,17 @@ class NoLearning(Rule, frozen=True, kw_only=True):
     How it decides:
         Fires if a parameter receives gradients and no living optimizer holds it for at least 5 steps; this includes
         parameters of modules that a captured forward pass called although their model does not know them (in a plain
-        list), and of models without an optimizer of their own. Fires if a model of Keras has been fitted for at least
-        5 batches although none of its parameters is trainable. Fires too if one of these conditions holds for at
-        least ``steps`` steps: the gradient of a parameter was above 1e-5 of the largest gradient at each
-        capture, and its bits (their checksum) are the same at all of these captures; every learning rate was 0 at
-        each capture. While the learning rate rises (warm-up), an unchanged parameter is not evaluated: the first
-        steps may be too small to change a bit. Smaller gradients are rounding errors of zero, such as those of a
-        bias in front of a batch norm, which is unchanged as expected. At the end of a training, when the gradient of
-        a parameter, the learning rate or every loss has fallen below a thousandth of its largest value, nothing needs
-        to change. A parameter that does not require a gradient has none, whatever it has from before it was frozen. A
+        list), and of models without an optimizer of their own. Fires if a model of Keras has been fitted for at least 5
+        batches although none of its parameters is trainable. Fires too if one of these conditions holds for at least
+        ``steps`` steps: the gradient of a parameter was above 1e-5 of the largest gradient at each capture, and its
+        bits (their checksum) are the same at all of these captures; every learning rate was 0 at each capture. All of
+        this must hold at 3 captures at least; at fewer it is undecided. It fires at the first step if the models of an
+        optimizer have low-rank adapters (``lora_`` in the names of parameters), and none of them requires a gradient,
+        or no optimizer holds one. While the learning rate rises (warm-up), an unchanged parameter is not evaluated: the
+        first steps may be too small to change a bit. Smaller gradients are rounding errors of zero, such as those of a
+        bias in front of a batch norm, which is unchanged as expected. At the end of a training, when the gradient of a
+        parameter, the learning rate or every loss has fallen below a thousandth of its largest value, nothing needs to
+        change. A parameter that does not require a gradient has none, whatever it has from before it was frozen. A
         parameter that its optimizer freezes beside others may be unchanged: by a learning rate of 0 of its group, by a
         multiplier of 0, or because its update is exactly 0 before it is added (``optax.set_to_zero``). So may one that
         an earlier optimizer held, which no longer exists: a further stage trains a part of the model.
@@ -148,6 +154,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
                     every=_EVERY,
                 ),
                 TensorNeed("losses", statistics=("value",), modes=("train",), is_optional=True),
+                idle_adapters.need(*UPDATED_BY_NOTHING),
             )
         )
 
@@ -155,16 +162,17 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         known: dict[str, _Known] = memory or {}
         rates: dict[str, list[TensorReading]] = {}
         for reading in window.readings("value"):
+            of_worker = known.setdefault(reading.worker, _Known())
             if reading.tensor.endswith(_UNMANAGED):
-                _note_unmanaged(known.setdefault(reading.worker, _Known()), reading)
+                _note_unmanaged(of_worker, reading)
             elif reading.tensor.endswith(_LEFT_ALONE):
-                _note_left_alone(known.setdefault(reading.worker, _Known()), reading)
+                _note_left_alone(of_worker, reading)
             elif reading.tensor.endswith(_FROZEN):
-                of_worker = known.setdefault(reading.worker, _Known())
-                of_worker.frozen = of_worker.frozen or (reading.tensor, reading.mode_step)
+                of_worker.frozen = of_worker.frozen or (reading.tensor, Streak.begin(reading.mode_step))
+                of_worker.frozen[1].extend(reading.mode_step)
             elif "losses" in reading.collections:
-                known.setdefault(reading.worker, _Known()).levels.add([reading])
-            else:
+                of_worker.levels.add([reading])
+            elif "hyperparameters" in reading.collections:
                 rates.setdefault(reading.worker, []).append(reading)
         for worker, readings in rates.items():
             _note_rates(known.setdefault(worker, _Known()), readings)
@@ -184,11 +192,17 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         workers: dict[str, list[TensorReading]] = {}
         for reading in (*numbers, *sums):
             workers.setdefault(reading.worker, []).append(reading)
+        captures = 0
         for worker, readings in workers.items():
             step = max(reading.mode_step for reading in readings)
+            captures = max(captures, self._suspicious_captures(window.memory[worker], step))
             finding = self._judge(window.memory[worker], step, readings)
             if finding is not None:
                 return self._fired(*finding, worker=worker)
+        for adapters in IdleAdapters.find(window, *UPDATED_BY_NOTHING):
+            return adapters.fired()
+        if captures:
+            return suspected(captures, _MIN_CAPTURES)
         if not sums:
             return Undecided("no weights were captured")
         followed = max(reading.mode_step - window.memory[reading.worker].first_step for reading in sums)
@@ -202,12 +216,12 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         """Return the kind of finding, its parameters, and the captures that it is about."""
         names = {reading.tensor for reading in readings}
         rest = known.at_rest
-        if rest is not None and names & set(known.rates) and step - rest.since >= self.steps:
+        if rest is not None and names & set(known.rates) and _is_long(rest, step, self.steps):
             return "rate", sorted(known.rates), rest
         steps = min(self.steps, _UNMANAGED_STEPS)
-        if known.frozen is not None and known.frozen[0] in names and step - known.frozen[1] >= steps:
-            return "frozen", [known.frozen[0]], Streak(known.frozen[1], step)
-        unmanaged = [name for name, one in known.unmanaged.items() if step - one.since >= steps and name in names]
+        if known.frozen is not None and known.frozen[0] in names and _is_long(known.frozen[1], step, steps):
+            return "frozen", [known.frozen[0]], known.frozen[1]
+        unmanaged = [name for name, one in known.unmanaged.items() if _is_long(one, step, steps) and name in names]
         if unmanaged:
             return "outside", unmanaged, known.unmanaged[unmanaged[0]]
         followed = [(name, parameter) for name, parameter in known.unchanged.items() if name not in known.left_alone]
@@ -220,7 +234,14 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         return None
 
     def _is_unchanged(self, known: _Known, parameter: _Unchanged, step: int) -> bool:
-        return step - parameter.streak.since >= self.steps and not _rate(known) > parameter.rate
+        return _is_long(parameter.streak, step, self.steps) and not _rate(known) > parameter.rate
+
+    def _suspicious_captures(self, known: _Known, step: int) -> int:
+        """Return the captures of what has been without an update for long enough, but at too few captures; 0: none."""
+        streaks = [one.streak for name, one in known.unchanged.items() if name not in known.left_alone]
+        streaks += [known.at_rest] if known.at_rest is not None else []
+        few = [one.captures for one in streaks if step - one.since >= self.steps and 1 < one.captures < _MIN_CAPTURES]
+        return max(few, default=0)
 
     def _fired(self, kind: str, names: list[str], streak: Streak, *, worker: str) -> Fired:
         still = f"{names[0]}{and_more(len(names) - 1, 'parameter')}: the same bits {streak.steps}, despite gradients"
@@ -252,6 +273,11 @@ class NoLearning(Rule, frozen=True, kw_only=True):
             worker=worker,
             since_step=streak.since,
         )
+
+
+def _is_long(streak: Streak, step: int, steps: int) -> bool:
+    """Return whether something was seen at enough captures, over so many steps."""
+    return step - streak.since >= steps and streak.captures >= _MIN_CAPTURES
 
 
 def _rate(known: _Known) -> float:

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from leadline.frameworks.adapter import Score
+from leadline.frameworks.adapter import Score, Trained, trained_by
 from leadline.frameworks.loaded_adapters import LoadedAdapters
 from leadline.frameworks.pending import PendingNumbers
 from leadline.instrumentation.step_context import StepContext
@@ -47,7 +47,7 @@ class StepRecorder:
     Attributes:
         cost: The overhead so far.
         budget: The overhead budget; None: no limit.
-        watched_models: Model, optimizer and number of parameters of every optimizer that has stepped.
+        watched_models: The model of every optimizer that has stepped, and the optimizer's class.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class StepRecorder:
         self.cost = Overhead()
         self.listener: StepListener = listener or NullListener()
         self.timeline = StepTimeline(self.cost, imported_ns, listener=self.listener)
-        self.watched_models: list[tuple[str, str, int]] = []
+        self.watched_models: list[Trained] = []
         self.clock, self.facts = context.clock, context.facts
         self._clipped = self.facts.of("norms of clipping are")
         self._settings = self.facts.of("settings of optimizers are")
@@ -344,7 +344,7 @@ class StepRecorder:
         fact = self.facts.of("an optimizer, with all that it updates, is", is_vital=True)
         watched = self._watched[optimizer] = Watched(fact.call(self._frameworks.subject, optimizer), schedule)
         subjects = [other.subject for other in self._watched.values() if other.subject is not None]
-        self.watched_models = [(subject.model, subject.optimizer, subject.parameters) for subject in subjects]
+        self.watched_models = [trained_by(subject) for subject in subjects]
         self._interesting_step = 0
         self._output.open()
         return watched

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from leadline.instrumentation.check import StepChecks, make_checks
 from leadline.instrumentation.guard import Guard
 from leadline.instrumentation.own_frames import hide_own_frames, show_own_frames
-from leadline.records.documents import DisabledCapture, WatchedModel, WorkerDocument
+from leadline.records.documents import DisabledCapture, WorkerDocument
 from leadline.records.manifest import Manifest
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.request import Profile, Track
@@ -79,7 +79,7 @@ class Session:
         self.guard = Guard(self._disable)
         self.context = context = self._make_context()
         self._frameworks = frameworks = LoadedAdapters(context.note, self._update_plan)
-        self.trainer = trainer = TrainerFacts(context.clock)
+        self.trainer = trainer = TrainerFacts(context.clock, lambda: self.recorder)
         control = ControlRequests(
             context,
             lambda: trainer.ask_loop_to_end() | frameworks.end_training() | end_running_loops(),
@@ -325,8 +325,8 @@ class Session:
             parent_pid=self._parent_pid,
             started_ns=self._started_ns,
             framework=self._frameworks.label(),
-            models=tuple(WatchedModel(model, count) for model, _, count in models),
-            optimizers=tuple(optimizer for _, optimizer, _ in models if optimizer),
+            models=tuple(model for model, _ in models),
+            optimizers=tuple(optimizer for _, optimizer in models if optimizer),
             watching=described_plan(self.manifest.plan, self._frameworks.training_families),
             steps=dict(recorder.clock.finished),
             step=recorder.clock.step - 1,

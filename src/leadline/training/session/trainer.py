@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
+from leadline.frameworks.adapter import StepCallbacks
 from leadline.instrumentation.timeline.step_clock import StepClock
 from leadline.records.documents import MAX_CHECKPOINTS, SavedCheckpoint
+from leadline.records.names import REMAINING_STEPS
 
 
 class TrainerFacts:
@@ -16,6 +18,7 @@ class TrainerFacts:
 
     Args:
         clock: Of the steps of this process.
+        recorder: Returns what the plan is recorded by.
 
     Attributes:
         planned_steps: The train steps that there will be when the trainer has carried out its plan; None: unknown.
@@ -23,8 +26,8 @@ class TrainerFacts:
         hyperparameters: As the script has told them.
     """
 
-    def __init__(self, clock: StepClock) -> None:
-        self._clock = clock
+    def __init__(self, clock: StepClock, recorder: Callable[[], StepCallbacks]) -> None:
+        self._clock, self._recorder = clock, recorder
         self._loop: tuple[Callable[[], object], FrameType] | None = None
         self.planned_steps: int | None = None
         self.checkpoints: tuple[SavedCheckpoint, ...] = ()
@@ -33,6 +36,9 @@ class TrainerFacts:
     def plan(self, steps: int) -> None:
         """Note how many train steps the trainer will make from now on."""
         self.planned_steps = self._clock.train_step + steps
+        recorder = self._recorder()
+        if recorder.captures_checks():
+            recorder.record_checks({REMAINING_STEPS: float(steps)})
 
     def steps(self) -> int:
         """Return the train steps that have ended."""

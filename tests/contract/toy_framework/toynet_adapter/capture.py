@@ -32,6 +32,7 @@ class ToySubject:
         ]
         self.model, self.optimizer = optimizer.model.name, type(optimizer).__name__
         self.parameters = len(self._named)
+        self.elements = self.trainable = 0
         self._label, self._prefix = labels.of(
             optimizer, self.optimizer, frozenset(tensor.name for tensor in self._named)
         )

@@ -104,15 +104,6 @@ MISTAKES: Final[dict[str, tuple[str, Loss]]] = {
         "blank",
         lambda: ctc(of_frames(nn.LogSoftmax(2)), torch.tensor([1, 2, 3, 0]), (2, 2)),
     ),
-    "only ignored labels": ("ignored_labels", lambda: F.cross_entropy(out(4), torch.full((32,), -100))),
-    "only ignored labels, smoothed": (
-        "ignored_labels",
-        lambda: F.cross_entropy(out(4), torch.ones(32, dtype=torch.long), ignore_index=1, label_smoothing=0.1),
-    ),
-    "only ignored labels, summed": (
-        "ignored_labels",
-        lambda: F.nll_loss(out(4, nn.LogSoftmax(1)), torch.full((32,), -100), reduction="sum") / 32,
-    ),
     "log sigmoid, by hand": (
         "sigmoid_likelihood",
         lambda: -(ONE_HOT * torch.log(out(4, nn.Sigmoid()))).sum(1).mean(),

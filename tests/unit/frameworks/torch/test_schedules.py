@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def checks(folder: Path, make: Callable[[torch.optim.Optimizer], Any], rate: Any
                 scheduler.step()
 
     found = scalars(watch(folder, train, "checks:every=1"), "checks")
-    names = ("rate_share", "schedule_steps", "cosine_progress", "schedulers")
+    names = ("rate_share", "schedule_steps", "cosine_progress", "schedulers", "schedule_length", "warm_up_length")
     return {name.partition("/")[2]: list(found[name].values()) for name in found if name.endswith(names)}
 
 
@@ -46,6 +47,63 @@ def test_a_cycle_is_measured_by_its_largest_rate(tmp_path: Path) -> None:
 def test_a_cosine_is_measured_by_its_length(tmp_path: Path) -> None:
     found = checks(tmp_path, lambda optimizer: lr_scheduler.CosineAnnealingLR(optimizer, T_max=4))
     assert found["cosine_progress"] == [0.0, 0.25, 0.5, 0.75, 1.0, 1.25]
+
+
+def _linear(step: int, *, num_warmup_steps: int, num_training_steps: int) -> float:
+    return min(step / num_warmup_steps, (num_training_steps - step) / num_training_steps)
+
+
+def of_library(**given: int) -> Callable[[int], float]:
+    """Return a function for LambdaLR as Transformers makes them: of a module of its own, with keywords."""
+    function = partial(_linear, **given)
+    function.func.__module__ = "transformers.optimization"
+    return function
+
+
+def in_a_closure(num_warmup_steps: int, num_training_steps: int) -> Callable[[int], float]:
+    """Return one as Diffusers makes them: defined where the lengths are known."""
+
+    def lr_lambda(step: int) -> float:
+        return min(step / num_warmup_steps, (num_training_steps - step) / num_training_steps)
+
+    lr_lambda.__module__ = "diffusers.optimization"
+    return lr_lambda
+
+
+@pytest.mark.parametrize(
+    ("make", "length", "warm_up"),
+    [
+        (lambda it: lr_scheduler.OneCycleLR(it, max_lr=2.0, total_steps=100), 100, None),
+        (lambda it: lr_scheduler.PolynomialLR(it, total_iters=30), 30, None),
+        (lambda it: lr_scheduler.LinearLR(it, total_iters=20), None, 20),
+        (lambda it: lr_scheduler.LinearLR(it, 1.0, 0.0, total_iters=20), 20, None),
+        (lambda it: lr_scheduler.LambdaLR(it, of_library(num_warmup_steps=7, num_training_steps=70)), 70, 7),
+        (lambda it: lr_scheduler.LambdaLR(it, in_a_closure(7, 70)), 70, 7),
+        (lambda it: lr_scheduler.LambdaLR(it, lambda step: 1.0), None, None),
+        (lambda it: lr_scheduler.CosineAnnealingLR(it, T_max=40), None, None),
+    ],
+)
+def test_the_lengths_that_a_scheduler_says_are_known(
+    make: Callable[[torch.optim.Optimizer], Any], length: int | None, warm_up: int | None, tmp_path: Path
+) -> None:
+    found = checks(tmp_path, make)
+    assert found.get("schedule_length") == (None if length is None else [length] * STEPS)
+    assert found.get("warm_up_length") == (None if warm_up is None else [warm_up] * STEPS)
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of")
+def test_the_scheduler_of_a_wrapped_optimizer_is_that_of_the_optimizer(tmp_path: Path) -> None:
+    class Wrapped(torch.optim.Optimizer):
+        """Stands before an optimizer, as Accelerate's does."""
+
+        def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+            self.optimizer, self.param_groups, self.defaults = optimizer, optimizer.param_groups, optimizer.defaults
+
+        def step(self, closure: Any = None) -> None:
+            self.optimizer.step(closure)
+
+    found = checks(tmp_path, lambda optimizer: lr_scheduler.PolynomialLR(Wrapped(optimizer), total_iters=30))
+    assert found["schedule_length"] == [30.0] * STEPS
 
 
 def test_schedulers_in_sequence_have_no_common_count(tmp_path: Path) -> None:

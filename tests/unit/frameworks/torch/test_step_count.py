@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from functools import partial
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from leadline.frameworks.torch.capture.step_count import _COUNTING, steps_before
+from leadline.frameworks.torch.capture.step_count import _COUNTING, remaining_steps, steps_before
 
 TRAINER = """
 import weakref
@@ -91,3 +92,26 @@ def test_a_trainer_of_the_script_itself_is_not_asked() -> None:
             return steps_before(stepped(torch.optim.SGD, 1))
 
     assert Trainer().train() is None
+
+
+@pytest.mark.parametrize(
+    ("library", "attributes", "expected"),
+    [
+        ("transformers", {"state": SimpleNamespace(global_step=41, max_steps=100)}, 59),
+        ("transformers", {"state": SimpleNamespace(global_step=41, max_steps=-1)}, None),
+        ("lightning", {"global_step": 41, "estimated_stepping_batches": 100}, 59),
+        ("lightning", {"global_step": 41, "estimated_stepping_batches": math.inf}, None),
+        ("lightning", {"global_step": 41}, None),
+        ("my_project", {"global_step": 41, "estimated_stepping_batches": 100}, None),
+    ],
+)
+def test_the_plan_of_the_trainer_among_the_callers_is_known(
+    library: str, attributes: dict[str, Any], expected: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, ModuleType(library))
+    names: dict[str, Any] = {"__name__": f"{library}.trainer", "steps_before": lambda optimizer: remaining_steps()}
+    exec(TRAINER, names)
+    trainer = names["Trainer"]()
+    vars(trainer).update(attributes)
+    assert trainer.train(None) == (expected, True)
+    assert remaining_steps() is None

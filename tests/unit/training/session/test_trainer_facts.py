@@ -4,24 +4,37 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from leadline.instrumentation.timeline.step_clock import StepClock
 from leadline.records.documents import MAX_CHECKPOINTS, SavedCheckpoint
+from leadline.records.names import REMAINING_STEPS
 from leadline.training.session.trainer import TrainerFacts
 
 
-def told(train_steps: int = 0) -> TrainerFacts:
+def told(train_steps: int = 0, recorder: Any = None) -> TrainerFacts:
     clock = StepClock(lambda owner: None)
     clock.continue_from(train_steps, {"train": train_steps})
-    return TrainerFacts(clock)
+    return TrainerFacts(clock, recorder)
 
 
-def test_a_plan_counts_from_the_next_step() -> None:
-    trainer = told(30)
+class Recorded:
+    """Takes the place of what records checks."""
+
+    def __init__(self, *, captures_checks: bool) -> None:
+        self.values: dict[str, object] = {}
+        self.captures_checks, self.record_checks = (lambda: captures_checks), self.values.update
+
+
+@pytest.mark.parametrize("captures_checks", [True, False])
+def test_a_plan_counts_from_the_next_step(captures_checks: bool) -> None:
+    recorded = Recorded(captures_checks=captures_checks)
+    trainer = told(30, lambda: recorded)
     trainer.plan(70)
     assert trainer.planned_steps == 100
+    assert recorded.values == ({REMAINING_STEPS: 70.0} if captures_checks else {})
 
 
 def test_checkpoints_have_the_step_that_they_contain_and_are_bounded() -> None:

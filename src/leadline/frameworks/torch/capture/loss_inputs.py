@@ -31,6 +31,8 @@ from leadline.frameworks.torch.naming.model_names import ModuleRegistry
 from leadline.records import loss_facts as facts
 
 _SOME_LEAVES: Final = 16
+_MAX_VAIN: Final = 8
+"""After so many losses of 0 or NaN in a row that have labels all the same, such losses are not looked at any more."""
 
 
 class LossInputs:
@@ -59,6 +61,9 @@ class LossInputs:
         self._ways: dict[object, LossWay] = {}
         """How the losses of each place become gradients, in the first step."""
         self._given: list[tuple[str, dict[str, Any]]] = []
+        self._without_labels: set[str] = set()
+        """The loss calls of the current step of which no label counts."""
+        self._vain_looks = 0
 
     def add_call(self, name: str, known: dict[str, Any]) -> None:
         """Add the facts of a loss call of another library, which the graph of the next backward pass shows in part."""
@@ -66,6 +71,7 @@ class LossInputs:
 
     def after_update(self) -> None:
         """Trace backward passes again if another training has begun."""
+        self._without_labels.clear()
         if not self.is_active and self._callbacks.has_loss_facts():
             self.is_active = self._losses.keeps_labels = True
             self._sites.clear()  # a place that both trainings use may begin at another loss
@@ -99,6 +105,45 @@ class LossInputs:
             for root in roots[: MAX_CALLS - self._calls]:
                 self._record(root, site)
 
+    def count_ignored(self, outputs: Sequence[Any], site: object, *, is_suspicious: bool) -> None:
+        """Capture the share of the labels that are ignored, behind the steps whose loss calls are looked at as a whole.
+
+        Args:
+            site: Identifies the place in the script.
+            is_suspicious: Whether the loss is 0 or NaN, as one without labels is; otherwise the step is captured.
+        """
+        is_vain = is_suspicious and self._vain_looks >= _MAX_VAIN
+        if is_vain or not self._callbacks.captures_checks():
+            return
+        found: dict[str, Any] = {}
+        with untracked_in_full_precision():
+            for output in outputs:
+                if isinstance(output, torch.Tensor) and output.grad_fn is not None:
+                    found |= self._ignored(output.grad_fn, site)
+        self._callbacks.record_checks(found)
+        if is_suspicious:
+            has_none = any(name.endswith(facts.IGNORED_SHARE) and share == 1.0 for name, share in found.items())
+            self._vain_looks = 0 if has_none else self._vain_looks + 1
+
+    def _ignored(self, root: Any, site: object) -> dict[str, Any]:
+        """Return the facts about ignored labels of the loss calls below a node."""
+        found: dict[str, Any] = {}
+        terms = LossTerms(self._losses.name_of, self._losses.labels_of).find(root)
+        for name, term in zip(self._names(site, terms), terms, strict=True):
+            numbers = _ignored_facts(term) if name not in self._without_labels else {}
+            if numbers.get(facts.IGNORED_SHARE) == 1.0:
+                self._without_labels.add(name)  # another backward pass of the step does not take its place
+            found |= {f"{name}/{fact}": number for fact, number in numbers.items()}
+        return found
+
+    def _names(self, site: object, terms: Sequence[LossTerm]) -> list[str]:
+        """Return the names of the loss calls below the backward passes of a place, in their order."""
+        names = self._sites.setdefault(site, [])
+        for term in terms[len(names) :]:
+            taken = {name for names in self._sites.values() for name in names}
+            names.append(unused_name(term.kind.name.lower(), taken))
+        return names[: len(terms)]
+
     def _record_given(self, given: Sequence[tuple[str, dict[str, Any]]], roots: Sequence[torch.Tensor]) -> None:
         found: dict[str, Any] = {}
         for at, (name, known) in enumerate(given):
@@ -125,16 +170,13 @@ class LossInputs:
                 self._ways[site] = way
         terms = LossTerms(self._losses.name_of, self._losses.labels_of).find(root)[: MAX_CALLS - self._calls]
         is_negated = all(term.sign < 0 for term in terms) and self._is_training(output)
-        names = self._sites.setdefault(site, [])
+        names = self._names(site, terms)
         found: dict[str, Any] = {}
-        for index, term in enumerate(terms):
-            if index >= len(names):
-                taken = {name for names in self._sites.values() for name in names}
-                names.append(unused_name(term.kind.name.lower(), taken))
-            found |= {f"{names[index]}/{fact}": value for fact, value in facts_of(term).items()}
-            found[f"{names[index]}/{facts.IS_NEGATED}"] = float(is_negated)
+        for name, term in zip(names, terms, strict=True):
+            found |= {f"{name}/{fact}": value for fact, value in facts_of(term).items()}
+            found[f"{name}/{facts.IS_NEGATED}"] = float(is_negated)
             if len(terms) == 1:  # of several, each may be for another position
-                found |= {f"{names[index]}/{fact}": share for fact, share in position_facts(term).items()}
+                found |= {f"{name}/{fact}": share for fact, share in position_facts(term).items()}
         self._calls += max(len(terms), 1)
         given = self._losses.given
         if not terms:
@@ -174,14 +216,22 @@ def facts_of(term: LossTerm) -> dict[str, Any]:
     numbers = _label_numbers(term) | _prediction_numbers(term)
     if term.blanks is not None:
         numbers[facts.BLANK_SHARE] = _VERBS.share(term.blanks)
-    if term.ignored is not None:
-        index, are_ignored = term.ignored
-        found[facts.IGNORE_INDEX] = float(index)
-        numbers[facts.IGNORED_SHARE] = _VERBS.share(are_ignored)
+    found |= _ignored_facts(term)
     if term.likelihood is not None:
         numbers |= class_label_facts(term.likelihood)
     found |= {fact: number for fact, tensor in numbers.items() if (number := number_of(tensor)) is not None}
     return found
+
+
+def _ignored_facts(term: LossTerm) -> dict[str, Any]:
+    """Return the class index that a loss call ignores, and the share of its labels that are this index."""
+    if term.ignored is None:
+        return {}
+    index, are_ignored = term.ignored
+    share = number_of(_VERBS.share(are_ignored))
+    if share is None:
+        return {}
+    return {facts.KIND: float(term.kind), facts.IGNORE_INDEX: float(index), facts.IGNORED_SHARE: share}
 
 
 class TorchVerbs(ArrayVerbs):

@@ -56,6 +56,9 @@ class TorchSubject:
         self._ids = set(map(id, parameters))
         self._known = _identity(parameters)
         self.parameters = len(self._ids)
+        sizes = {id(named.parameter): named.parameter for named in self._named}.values()
+        self.elements = sum(parameter.numel() for parameter in sizes)
+        self.trainable = sum(parameter.numel() for parameter in sizes if parameter.requires_grad)
         names_of_updated = frozenset(named.name for named in self._named if id(named.parameter) in self._ids)
         self._label, self._prefix = labels.of(optimizer, self.optimizer, names_of_updated)
         self._clipping, self._scaler_of, self._warn = clipping, scaler_of, warn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from inspect import CO_OPTIMIZED
@@ -72,8 +73,28 @@ def _number(step: object) -> int | None:
     return int(step) if isinstance(step, (int, float)) else None
 
 
+def remaining_steps() -> int | None:
+    """Return how many steps the trainer among the callers plans from the one that begins on; None: it is not known.
+
+    The trainer is that of Transformers or Lightning.
+    """
+    trainer = _running_trainer()
+    made = _global_step(trainer)
+    if made is None:
+        return None
+    planned = getattr(getattr(trainer, "state", None), "max_steps", None)
+    planned = getattr(trainer, "estimated_stepping_batches", None) if planned is None else planned
+    is_known = isinstance(planned, (int, float)) and math.isfinite(planned) and planned > made
+    return int(planned) - made if is_known else None
+
+
 def _steps_of_trainer() -> int | None:
     """Return the global step of the trainer among the callers; None: there is none."""
+    return _global_step(_running_trainer())
+
+
+def _running_trainer() -> Any:
+    """Return the trainer among the callers; None: there is none."""
     if not any(library in sys.modules for library in _TRAINERS):
         return None
     frame: FrameType | None = sys._getframe(1)
@@ -81,9 +102,9 @@ def _steps_of_trainer() -> int | None:
         if frame is None:
             return None
         if str(frame.f_globals.get("__name__")).split(".")[0] in _TRAINERS and frame.f_code.co_flags & CO_OPTIMIZED:
-            step = _global_step(_self_of(frame))
-            if step is not None:
-                return step
+            caller = _self_of(frame)
+            if _global_step(caller) is not None:
+                return caller
         frame = frame.f_back
     return None
 

@@ -13,6 +13,8 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.process_memory import process_memory
+from leadline.frameworks.torch.capture.step_count import remaining_steps
+from leadline.frameworks.torch.diagnose.adapters import adapter_checks
 from leadline.frameworks.torch.diagnose.epoch_orders import EpochOrders
 from leadline.frameworks.torch.diagnose.frozen_batch_norms import FrozenBatchNorms
 from leadline.frameworks.torch.diagnose.frozen_groups import FrozenGroups
@@ -37,6 +39,7 @@ from leadline.frameworks.torch.naming.model_names import (
     parameters_of,
     unwrap,
 )
+from leadline.records.names import REMAINING_STEPS
 
 
 class _OptimizerChecks:
@@ -162,6 +165,14 @@ class LoopChecks:
         candidates = (kind, *(f"{kind}_{number}" for number in range(1, len(taken) + 2)))
         return next(candidate for candidate in candidates if candidate not in taken)
 
+    def _first_results(self, optimizer: torch.optim.Optimizer, model: _OptimizerChecks) -> dict[str, float]:
+        """Return what is looked at once: the plan of the trainer, and adapters that cannot learn."""
+        remaining = remaining_steps()
+        results = {} if remaining is None else {REMAINING_STEPS: float(remaining)}
+        roots = [root for reference in model.roots if (root := reference()) is not None]
+        found = adapter_checks(optimizer, roots, self._models)
+        return results | {f"{model.name}/{check}": number for check, number in found.items()}
+
     def _results(self, optimizer: torch.optim.Optimizer, model: _OptimizerChecks) -> dict[str, object]:
         results: dict[str, object] = {**process_memory(), **device_memory()}
         results |= model.frozen.find(optimizer, self._names)
@@ -169,6 +180,8 @@ class LoopChecks:
         results |= self._loaded.results(optimizer, model.label)
         if model.captures % _MOMENTS_EVERY == 0:
             results |= moment_checks(optimizer, model.label)
+        if not model.captures:
+            results |= self._first_results(optimizer, model)
         model.captures += 1
         results |= self._schedules.results(optimizer, model.label) | self._recompilations.results()
         results |= self._orders.results()

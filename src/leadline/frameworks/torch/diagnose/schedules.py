@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
-from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, LinearLR, LRScheduler, OneCycleLR, PolynomialLR
 
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import HookGuard
-from leadline.records.names import COSINE_PROGRESS, RATE_SHARE, SCHEDULE_STEPS, SCHEDULERS
+from leadline.records.names import (
+    COSINE_PROGRESS,
+    RATE_SHARE,
+    SCHEDULE_LENGTH,
+    SCHEDULE_STEPS,
+    SCHEDULERS,
+    WARM_UP_LENGTH,
+)
+
+_LIBRARIES: Final = ("transformers.optimization", "diffusers.optimization")
+"""The modules whose functions for ``LambdaLR`` say by name how long they are."""
+_LENGTH, _WARM_UP = "num_training_steps", "num_warmup_steps"
 
 
 class Schedules:
@@ -48,6 +61,7 @@ class Schedules:
             found[f"{label}/{RATE_SHARE}"] = max(shares)
         if len(schedulers) == 1:
             found[f"{label}/{SCHEDULE_STEPS}"] = float(schedulers[0].last_epoch)
+            found |= {f"{label}/{check}": steps for check, steps in _lengths(schedulers[0]).items()}
         cosines = [schedule for schedule in schedulers if type(schedule) is CosineAnnealingLR and schedule.T_max > 0]
         if cosines:
             found[f"{label}/{COSINE_PROGRESS}"] = max(cosine.last_epoch / cosine.T_max for cosine in cosines)
@@ -77,7 +91,40 @@ class Schedules:
         return hide_from_dynamo(__init__)
 
     def _note(self, scheduler: Any) -> None:
-        self._known.setdefault(scheduler.optimizer, []).append(weakref.ref(scheduler))
+        optimizer = scheduler.optimizer
+        while isinstance(inner := getattr(optimizer, "optimizer", None), Optimizer):
+            optimizer = inner  # Accelerate's, which makes the step
+        self._known.setdefault(optimizer, []).append(weakref.ref(scheduler))
+
+
+def _lengths(scheduler: Any) -> dict[str, float]:
+    """Return for how many of its steps a scheduler is made, and in how many it raises the learning rate, where it says.
+
+    Of one that goes down and up again by design, such as a cosine of PyTorch, the length is left out.
+    """
+    known: dict[str, Any] = {}
+    if type(scheduler) is LambdaLR:
+        given = [_given(function) for function in scheduler.lr_lambdas]
+        if all(one == given[0] for one in given):
+            known = {SCHEDULE_LENGTH: given[0].get(_LENGTH), WARM_UP_LENGTH: given[0].get(_WARM_UP)}
+    elif type(scheduler) is OneCycleLR:
+        known = {SCHEDULE_LENGTH: scheduler.total_steps}
+    elif type(scheduler) is PolynomialLR:
+        known = {SCHEDULE_LENGTH: scheduler.total_iters}
+    elif type(scheduler) is LinearLR:
+        is_rising = scheduler.start_factor < scheduler.end_factor
+        known = {WARM_UP_LENGTH if is_rising else SCHEDULE_LENGTH: scheduler.total_iters}
+    return {check: float(steps) for check, steps in known.items() if isinstance(steps, (int, float)) and steps > 0}
+
+
+def _given(function: Any) -> dict[str, Any]:
+    """Return by name what a function of a library's schedule was given: as keywords, or where it was defined."""
+    if isinstance(function, partial):
+        return dict(function.keywords) if getattr(function.func, "__module__", None) in _LIBRARIES else {}
+    if getattr(function, "__module__", None) not in _LIBRARIES:
+        return {}
+    cells = getattr(function, "__closure__", None) or ()
+    return dict(zip(function.__code__.co_freevars, (cell.cell_contents for cell in cells), strict=True))
 
 
 def _rate_share(group: dict[str, Any]) -> float | None:

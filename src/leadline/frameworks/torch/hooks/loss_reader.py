@@ -53,8 +53,8 @@ class LossReader:
             self._scaled.clear()
         self._scaled[id(loss)] = (weakref.ref(loss), weakref.ref(scaler))
 
-    def read_finite(self, outputs: Sequence[Any], frame: FrameType) -> list[ReadLoss] | None:
-        """Return the losses that a backward pass begins at; None if one is not a finite number on the host.
+    def read_plain(self, outputs: Sequence[Any], frame: FrameType) -> list[ReadLoss] | None:
+        """Return the losses that a backward pass begins at; None if one is 0 or no finite number on the host.
 
         Where the pass begins at the same place as the last one, as little as possible is looked at: between two steps
         of a training, what this needs has left the processor's caches.
@@ -70,10 +70,10 @@ class LossReader:
                     instruction, place = place.f_lasti, place.f_back
                 else:
                     value = output.item()
-                    if instruction == last.site.instruction and type(value) is float and isfinite(value):
+                    if instruction == last.site.instruction and type(value) is float and isfinite(value) and value:
                         return [(last.site, value, last.name)]
         losses = self.read(outputs, frame)
-        return losses if all(type(loss[1]) is float and isfinite(loss[1]) for loss in losses) else None
+        return losses if all(type(loss[1]) is float and isfinite(loss[1]) and loss[1] for loss in losses) else None
 
     def read(self, outputs: Sequence[Any], frame: FrameType) -> list[ReadLoss]:
         """Return the losses that a backward pass begins at."""
@@ -103,6 +103,11 @@ class LossReader:
         """Return the gradient scaler that has scaled a loss; None: none has."""
         known = self._scaled.pop(id(output), None)
         return known[1]() if known is not None and known[0]() is output else None
+
+
+def is_of_nothing(loss: object) -> bool:
+    """Return whether a loss that is on the host is NaN or exactly 0, as the mean or the sum of no label is."""
+    return isinstance(loss, float) and (loss != loss or not loss)
 
 
 def _codes(frame: FrameType | None, site: CallSite | None) -> Iterator[CodeType]:

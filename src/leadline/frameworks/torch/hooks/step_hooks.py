@@ -19,7 +19,7 @@ from leadline.frameworks.torch.capture.manual_updates import is_keras_here
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
-from leadline.frameworks.torch.hooks.loss_reader import LossReader, ReadLoss, call_site
+from leadline.frameworks.torch.hooks.loss_reader import LossReader, ReadLoss, call_site, is_of_nothing
 from leadline.frameworks.torch.hooks.manual_steps import ManualSteps
 from leadline.frameworks.torch.hooks.step_frames import StepFrame, StepThread
 from leadline.frameworks.torch.hooks.tracing import HookGuard
@@ -229,7 +229,7 @@ class StepHooks:
     def _make_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         guard, stepped_in_backward = self._guard, self._stepped_in_backward
         begin_backward, end_backward = self._begin_backward, self._end_backward
-        read_losses, begin_loss_only_backward = self._losses.read_finite, self._begin_loss_only_backward
+        read_losses, begin_loss_only_backward = self._losses.read_plain, self._begin_loss_only_backward
         end_loss_only_backward, expect_model, clock = self._timeline.end_backward, self._expect_model, guard.clock
 
         def _engine_run_backward(t_outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
@@ -265,11 +265,17 @@ class StepHooks:
             self._timeline.end_forward()
         if self._checks.is_tracking:
             self._loop.call(self._checks.before_backward)
-        if callbacks.wants_loss():
-            for loss in self._losses.read(outputs, caller):
-                callbacks.record_loss(*loss)
+        losses = self._losses.read(outputs, caller) if callbacks.wants_loss() else []
+        for loss in losses:
+            callbacks.record_loss(*loss)
         if self._loss_inputs.is_active:
             self._loss_facts.call(self._loss_inputs.before_backward, outputs, call_site(caller))
+        if not self._loss_inputs.is_active:
+            is_suspicious = any(is_of_nothing(value) for _, value, _ in losses)
+            if is_suspicious or forward.is_watching:
+                self._loss_facts.call(
+                    self._loss_inputs.count_ignored, outputs, call_site(caller), is_suspicious=is_suspicious
+                )
         if not callbacks.listener.is_idle:
             callbacks.listener.mark("backward")
         self._timeline.begin_backward()

@@ -176,8 +176,10 @@ def display_name(owner: type) -> str:
 
 def heading(name: str, collections: Iterable[str] = ()) -> str:
     """Return what a chart calls a tensor: ``loss (CrossEntropyLoss)`` for the loss ``CrossEntropyLoss_output_0``."""
-    call = name.removesuffix("_output_0")
-    return f"loss ({call})" if call != name and "losses" in collections else name
+    call, _, output = name.rpartition("_output_")
+    if not call or not output.isdecimal() or "losses" not in collections:
+        return name
+    return f"loss ({call})" if output == "0" else f"loss ({call}, output {output})"
 
 
 def is_module_collection(name: str) -> bool:

@@ -206,6 +206,15 @@ def test_few_points_are_marked_and_evaluations_are_points(made: Made) -> None:
     column = few.column_names.index("mode")
     points = scalars.scalars(few.set_column(column, "mode", pa.array(["eval"] * few.num_rows)))
     assert [each.mode for each in points.data] == ["markers"]
+    assert points.layout.title.text == "loss, eval steps"
+
+
+@pytest.mark.parametrize(
+    ("count", "labels"), [(3, ["training 2", "3"]), (9, ["training 2", *"3456789"]), (10, ["training 2"])]
+)
+def test_trainings_that_follow_are_numbered_if_they_are_few(made: Made, count: int, labels: list[str]) -> None:
+    fig = marks.mark_trainings(scalars.scalars(made.digest.scalar("loss", worker="rank0-7")), range(0, 20 * count, 20))
+    assert [each.text for each in fig.layout.annotations if each.name == "training"] == labels
 
 
 def test_a_vanishing_gradient_is_darker_row_by_row(made: Made) -> None:

@@ -299,7 +299,7 @@ _BOTTLENECKS: Final = {
         "--preset light, fewer rules or a smaller --budget; longer runs have a smaller share",
         **dict.fromkeys(
             ("tensorflow", "jax"),
-            "a longer run, since what captures is compiled once; fewer rules and --preset light compile less",
+            "a longer run, since capture programs are compiled once; fewer rules and --preset light compile less",
         ),
     ),
     "less_communication": _term(

@@ -27,7 +27,7 @@ def trainings(workers: Iterable[WorkerDocument]) -> tuple[int, ...]:
 
 
 def step_share(workers: Iterable[WorkerDocument]) -> float | None:
-    """Return the share of the training thread's time that Leadline took, compiling what captures included.
+    """Return the share of the training thread's time that Leadline took, compiling capture programs included.
 
     Units:
         A ratio over all workers; None if no step was recorded.

@@ -96,6 +96,8 @@ FEATURE_IMPORTANCE: Final = "feature_importance"
 """Importance of each feature: ``feature_importance/gain/<feature>``; the values of each kind add up to 1."""
 AVERAGE_SHAP: Final = "average_shap"
 """Mean SHAP value of each feature: ``average_shap/<feature>``."""
+NO_BETTER: Final = "no better than"
+"""In a remark: what is known of a loss or metric beside that of a prediction without input."""
 TREES: Final = "trees"
 """The table of a boosting round's trees, one tensor for each column: ``trees/Gain``."""
 SCALAR_COLLECTIONS: Final = frozenset(

@@ -21,7 +21,7 @@ _INTRODUCTION: Final = """\
 by its path, by its URI in an [object store](../how-to/object-stores.md), or as `-1` for the run before the latest;
 without a name it is the latest run.
 
-| command | |
+| command | purpose |
 |---|---|
 """
 
@@ -46,7 +46,7 @@ def section(name: str, command: Any) -> str:
             records[parameter.param_type_name].append(f"| `{term}` | {_cell(record[1])} |")
     lines = [f"## leadline {name}", "", "```", usage, "```", "", _markdown(inspect.cleandoc(command.help or "")), ""]
     for kind, rows in records.items():
-        lines += [f"| {kind} | |", "|---|---|", *rows, ""] if rows else []
+        lines += [f"| {kind} | meaning |", "|---|---|", *rows, ""] if rows else []
     return "\n".join(lines)
 
 

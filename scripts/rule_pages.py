@@ -100,7 +100,7 @@ def examples(files: str) -> Mapping[str, str]:
 
 def _parameters(rule: type[Rule], text: str) -> list[str]:
     descriptions = {match[1]: " ".join(match[2].split()) for match in _ARGUMENT.finditer(text)}
-    lines = ["| parameter | default | takes | |", "|---|---|---|---|"]
+    lines = ["| parameter | default | takes | meaning |", "|---|---|---|---|"]
     kinds = parameter_types(rule)
     for field in msgspec.structs.fields(rule):
         default = "required" if field.required else f"`{_inline(_format_default(field.default))}`"
@@ -146,13 +146,14 @@ def _index(names: list[str]) -> str:
         "Select a rule with `--rule NAME:parameter=value,…`. `leadline rules NAME` prints the content of these pages;",
         "`leadline rules --new my_rule.py` creates a custom rule.",
         "",
-        "| rule | | fires when |",
+        "| rule | evaluated | fires when |",
         "|---|---|---|",
     ]
     for name in names:
         summary, _ = read_docstring(registry.find_rule(name))
-        mark = "default" if name in registry.DEFAULT else ""
-        lines.append(f"| [{name}]({name}.md) | {mark} | {_inline(summary.removeprefix('Fires when ').rstrip('.'))} |")
+        mark = "by default" if name in registry.DEFAULT else "on request"
+        condition = summary.removeprefix("Fires when ").replace("Never fires: ", "never; ").rstrip(".")
+        lines.append(f"| [{name}]({name}.md) | {mark} | {_inline(condition)} |")
     return "\n".join([*lines, ""])
 
 

@@ -64,6 +64,21 @@ def test_interval_profile_and_stop_requests_show_their_status(
         expect(controls).to_be_focused()
 
 
+def test_requests_do_not_move_the_forms(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    RunWriter(str(tmp_path / "live")).write_all([Capture(0, {"loss": {"value": 1.0}})])
+    page.goto(f"{dashboard(tmp_path)}/runs/live/configure")
+    page.get_by_role("button", name="Controls", exact=True).click()
+    drawer = page.locator("#controls")
+    button = drawer.get_by_role("button", name="Set", exact=True)
+    before = button.bounding_box()
+    requests = drawer.locator("[data-requests] > li[data-request]")
+    for count in range(1, 13):
+        button.click()
+        expect(requests).to_have_count(count)
+        expect(requests.first).to_be_in_viewport()
+        assert button.bounding_box() == before
+
+
 def test_the_form_becomes_a_command_line(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     RunWriter(str(tmp_path / "first")).write_all([Capture(0, {"loss": {"value": 1.0}})]).end()
     page.goto(f"{dashboard(tmp_path, '--read-only')}/runs/first/configure")

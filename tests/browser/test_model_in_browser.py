@@ -26,7 +26,8 @@ def rounds(steps: range) -> list[Part]:
             wrong = max(0, 20 - step)
             scores = np.where(LABELS, 0.8, 0.1)
             scores[:wrong] = 0.9
-            parts += [importances(step, {"age": 0.25, FEATURE: 0.75}, "gain"), *answers(step, LABELS, scores)]
+            parts += [importances(step, {"age": 0.25, FEATURE: 0.75}, kind) for kind in ("gain", "total_cover")]
+            parts += answers(step, LABELS, scores)
     return parts
 
 
@@ -63,3 +64,21 @@ def test_the_sections_are_drawn_and_grow_with_the_training(
     matrix.scroll_into_view_if_needed()
     expect(matrix).to_contain_text("Round 20", timeout=PATIENCE_MS)
     assert page.evaluate("window.wasNeverReloaded")
+
+
+def test_one_importance_is_drawn_and_the_chosen_one_stays(
+    tmp_path: Path, dashboard: Callable[..., str], page: Page
+) -> None:
+    writer = training(tmp_path)
+    page.goto(f"{dashboard(tmp_path)}/runs/trees/model")
+    section = page.locator("#feature-importance")
+    section.scroll_into_view_if_needed()
+    expect(section.locator(".chart")).to_have_count(1)
+    expect(section.locator(".chart-head")).to_have_text("Importance by gain")
+    choice = section.locator("select")
+    choice.select_option("total cover")
+    expect(section.locator(".chart-head")).to_have_text("Importance by total cover")
+    writer.write_all(rounds(range(6, 21)))
+    expect(page.locator("#confusion-matrix")).to_contain_text("100 % of 60 samples", timeout=PATIENCE_MS)
+    expect(choice.locator("option:checked")).to_have_text("total cover")
+    expect(section.locator(".chart-head")).to_have_text("Importance by total cover")

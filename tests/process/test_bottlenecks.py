@@ -55,7 +55,7 @@ def test_python_code_between_the_phases_is_a_host_bottleneck(tmp_path: Path) -> 
     ("kind", "bottleneck", "phase", "words"),
     [
         ("sleeping_load", "input", "host", "wait"),
-        ("numpy_load", "host", "host", "loading data or other host work"),
+        ("numpy_load", "host", "host", "loading data, callbacks or other code"),
         ("computing", "compute", "backward", "compute"),
         ("checkpointing", "host", "checkpoint", "checkpoints"),
         ("blocked_forward", "host", "forward", "waits"),

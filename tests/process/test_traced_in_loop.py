@@ -35,4 +35,4 @@ def test_each_step_of_a_function_that_is_traced_again_and_again_counts(
     assert 1 <= len(gradient.steps()) <= 3
     compilations = [event for event in run.timeline().to_pylist() if event["name"] == "compile"]
     assert {event["step"] for event in compilations} <= {0, 1, 2}
-    assert "of it to compile what captures" in " ".join(watched.err.split())
+    assert "of it to compile capture programs" in " ".join(watched.err.split())

@@ -1,4 +1,4 @@
-"""Links in the documentation pages."""
+"""Links and tables in the documentation pages."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ def test_links_have_targets(page: Path) -> None:
     links = re.findall(r"\]\(([^)\s]+)\)", without_code)
     missing = [link for link in links if "://" not in link and not target_exists(page, link)]
     assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
+def test_columns_of_tables_have_headings(page: Path) -> None:
+    heads = re.findall(r"^(\|.*\|)\n\|(?:[-:]+\|)+$", page.read_text(), flags=re.MULTILINE)
+    assert [head for head in heads if re.search(r"\|\s*\|", head)] == []
 
 
 def target_exists(page: Path, link: str) -> bool:

@@ -290,7 +290,7 @@ _BOTTLENECKS: Final = {
     "less_host_work": _term(
         "cheaper or cached preprocessing; py-spy shows it",
         torch="torch.utils.data.DataLoader with num_workers, then cheaper or cached preprocessing; py-spy shows them",
-        tensorflow="a tf.data.Dataset with parallel map and prefetch, then cheaper or cached preprocessing",
+        tensorflow="fewer or cheaper callbacks; where batches are made in Python, a tf.data.Dataset with prefetch",
         jax="a loader with workers (grain, torch.utils.data), then cheaper preprocessing; py-spy shows it",
         mxnet="gluon.data.DataLoader with num_workers, then cheaper or cached preprocessing; py-spy shows them",
         trees=_CALLBACKS,
@@ -303,7 +303,7 @@ _BOTTLENECKS: Final = {
         "--preset light, fewer rules or a smaller --budget; longer runs have a smaller share",
         **dict.fromkeys(
             ("tensorflow", "jax"),
-            "a longer run, since what captures is compiled once; fewer rules and --preset light compile less",
+            "a longer run, since capture programs are compiled once; fewer rules and --preset light compile less",
         ),
     ),
     "less_communication": _term(
@@ -316,11 +316,11 @@ _BOTTLENECKS: Final = {
     ),
     "faster_compute": _term(
         "a lower precision, then a larger batch or a faster device",
-        torch="mixed precision (torch.autocast) and torch.compile, then a larger batch or a faster device",
-        tensorflow="mixed precision (keras.mixed_precision) and jit_compile=True, then a larger batch or a faster "
-        "device",
+        torch="torch.compile, on a GPU also mixed precision (torch.autocast), then a larger batch or a faster device",
+        tensorflow="jit_compile=True, on a GPU also mixed precision (keras.mixed_precision), then a larger batch or a "
+        "faster device",
         jax="bfloat16, then a larger batch or a faster device",
-        mxnet="hybridize() and mixed precision (mxnet.contrib.amp), then a larger batch or a faster device",
+        mxnet="hybridize(), on a GPU also mixed precision (mxnet.contrib.amp), then a larger batch or a faster device",
         trees="all cores (nthread) or a GPU (device='cuda'), then a smaller max_bin or max_depth, or subsample below 1",
     ),
     "less_memory": _term(

@@ -262,7 +262,7 @@ def _largest(times: _Times, input_bound: str, evidence: Evidence, tries: Tries, 
 def _before_the_model(times: _Times, input_bound: str, tries: Tries) -> tuple[str, str, str]:
     """Return the kind, the description and what to try of time before the model is called."""
     if times.ready.get("host", 1.0) >= _WAITING_SHARE:
-        return HOST, "the script's own work before it calls the model: loading data or other host work", tries["host"]
+        return HOST, "work on the host before the model is called: loading data, callbacks or other code", tries["host"]
     wait = "a wait of the script before it calls the model"
     if input_bound == "clear":
         return HOST, wait, tries["blocked"]

@@ -22,6 +22,8 @@ _INTERRUPTION: Final = "#757575"
 _MAX_INTERRUPTIONS: Final = 20
 _TRAINING: Final = "#9e9e9e"
 _MAX_TRAININGS: Final = 50
+_MAX_NUMBERED: Final = 8
+"""Of more trainings than these, only the second is numbered."""
 _FLAG: Final = {
     "y": 1,
     "yref": "paper",
@@ -101,7 +103,9 @@ def mark_trainings(fig: go.Figure, starts: Sequence[int]) -> go.Figure:
     for x in following[:_MAX_TRAININGS]:
         fig.add_shape(type="line", x0=x, x1=x, y0=0, y1=1, yref="paper", layer="below", name="training", line=line)
     text = {**_FLAG, "name": "training", "font": {"color": _TRAINING, "size": 10}}
-    fig.add_annotation(**text, x=following[0], text="training 2")
+    numbered = following if len(following) <= _MAX_NUMBERED else following[:1]
+    for number, x in enumerate(numbered, start=2):
+        fig.add_annotation(**text, x=x, text="training 2" if number == 2 else f"{number}")
     return theme.note_omitted(fig, len(following) - _MAX_TRAININGS, "trainings")
 
 

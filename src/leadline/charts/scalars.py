@@ -44,7 +44,8 @@ def scalars(
     if not groups:
         return theme.empty(missing, title)
     names = list(dict.fromkeys(key[0] for key, _ in groups))
-    fig = theme.figure(title or theme.plain_text(names[0] if len(names) == 1 else f"{len(names)} tensors"), y=y)
+    title = title or theme.plain_text(names[0] if len(names) == 1 else f"{len(names)} tensors")
+    fig = theme.figure(title + _only_mode(groups), y=y)
     is_log = set_scale(fig, [rows["value"] for _, rows in groups], is_log=is_log)
     if is_log:
         has_negative = any(bool(np.any(rows["value"] < 0)) for _, rows in groups)
@@ -66,6 +67,12 @@ def scalars(
     if colours is None:
         _note_moments(fig, groups[0][1])
     return theme.set_series(theme.set_step_axis(fig), len(groups))
+
+
+def _only_mode(groups: Sequence[tuple[tuple[str, str, str], Any]]) -> str:
+    """Return what follows a title where nothing was captured in training: ``, eval steps``."""
+    modes = {mode for (_, mode, _), _ in groups}
+    return f", {theme.plain_text(min(modes), 20)} steps" if len(modes) == 1 and modes <= {"eval", "predict"} else ""
 
 
 def compare(

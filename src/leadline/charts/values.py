@@ -32,6 +32,9 @@ _RATIOS: Final = ("ratio", "share", "fraction")
 _ZERO_OFFSET: Final = 1.0
 """A zero is drawn this many powers of ten below the smallest magnitude."""
 _MAX_CELLS: Final = 400
+_MAX_HATCHED: Final = 2000
+"""Hatched parts of rows; each is an element of the page."""
+_TRANSPARENT: Final = "rgba(0,0,0,0)"
 
 
 def over_steps(histograms: Histograms) -> go.Figure:
@@ -171,7 +174,7 @@ def layers(
         _add_nonfinite(fig, more["steps"], names, bad, width, end if more["steps"][-1] > steps[-1] else 0.0)
     notes = {
         f"{rows_merged} tensors per row (median)": rows_merged > 1,
-        "red: not finite": is_nonfinite.any() or more is not None,
+        "red, hatched: not finite": is_nonfinite.any() or more is not None,
         "grey: not captured": True,
     }
     theme.add_note(fig, " · ".join(note for note, holds in notes.items() if holds))
@@ -217,10 +220,43 @@ def _add_nonfinite(
 
 
 def _add_red(fig: go.Figure, x: Floats, names: Sequence[str], is_red: npt.NDArray[np.bool_], step: str) -> None:
+    _add_hatching(fig, x, names, is_red)
     cells = theme.float32(np.where(is_red, 1.0, np.nan))
     red = [[0, theme.FAULT], [1, theme.FAULT]]
     hover = f"%{{y}}<br>step {step}: not finite"
     theme.add_heat_map(fig, x, names, cells, hover, scale=red, title="", showscale=False)
+
+
+def _add_hatching(fig: go.Figure, x: Floats, names: Sequence[str], is_red: npt.NDArray[np.bool_]) -> None:
+    """Hatch cells, so that they differ from others without colour; very many are too small for that."""
+    centers = np.asarray(x, np.float64)
+    edges = centers if len(centers) > is_red.shape[1] else _edges(centers)
+    changes = np.diff(np.pad(is_red, ((0, 0), (1, 1))).astype(np.int8), axis=1)
+    (rows, starts), (_, ends) = np.nonzero(changes > 0), np.nonzero(changes < 0)
+    if not 0 < len(rows) <= _MAX_HATCHED:
+        return
+    pattern = {"shape": "/", "fgcolor": "#ffffff", "fillmode": "replace", "size": 6, "solidity": 0.2}
+    fig.add_trace(
+        go.Bar(
+            x=edges[ends] - edges[starts],
+            y=[names[row] for row in rows],
+            base=edges[starts],
+            width=1.0,
+            orientation="h",
+            marker={"color": _TRANSPARENT, "pattern": pattern, "line": {"width": 0}},
+            hoverinfo="skip",
+            showlegend=False,
+        )
+    )
+    fig.update_layout(barmode="overlay")
+
+
+def _edges(centers: Floats) -> Floats:
+    """Return the edges of cells around centers, halfway between them."""
+    if len(centers) == 1:
+        return np.array([centers[0] - 0.5, centers[0] + 0.5])
+    middles = (centers[1:] + centers[:-1]) / 2
+    return np.concatenate([[2 * centers[0] - middles[0]], middles, [2 * centers[-1] - middles[-1]]])
 
 
 def _merge_rows(values: Floats, names: list[str]) -> tuple[Floats, list[str], int]:

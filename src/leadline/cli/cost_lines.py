@@ -28,7 +28,7 @@ def cost_lines(workers: Sequence[WorkerDocument]) -> Text:
     lines = table(_COLUMNS, _rows(found), right=_COLUMNS[1:-1], width=table_width())
     compiled = compile_seconds(workers)
     if compiled:
-        lines.append(f"\nbeside that, {duration(compiled)} to compile what captures")
+        lines.append(f"\nbeside that, {duration(compiled)} to compile capture programs")
     lines.append("\nprocessor time of the training thread; of several workers, that where it was most", style="dim")
     return lines
 

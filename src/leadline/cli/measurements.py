@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -34,8 +36,9 @@ _BARS: Final = "▁▂▃▄▅▆▇█"
 _WIDTH: Final = 24
 _ROUNDING: Final = 1e-12
 """Means of equal values differ by as much, as a share of them."""
-_MIN_WIDTH: Final = 90
-"""The minimum width of a terminal for sparklines."""
+_MIN_CURVE: Final = 8
+"""The shortest sparkline."""
+_GAP: Final = 2
 _MAX_PHASES: Final = 6
 _MIN_SHARE: Final = 0.005
 _LABELS: Final = {
@@ -54,22 +57,66 @@ _LABELS: Final = {
 def sparkline_lines(digest: Digest, width: int) -> RenderableType | None:
     """Each scalar in each mode: first and last value, sparkline, minimum and maximum; None if nothing was captured.
 
-    With several workers, the values are those of the first.
+    With several workers, the values are those of the first. In a narrow terminal the sparklines are shorter, and the
+    number of values is left out.
 
     Args:
         width: Of the terminal, in characters.
     """
     names = [scalar for scalar in digest.scalar_names() if _is_shown(digest.run, scalar[0])]
-    table = Table.grid(padding=(0, 2))
-    curve = ("",) if width >= _MIN_WIDTH else ()
-    table.add_row(*(Text(word, style="dim") for word in ("", "", "first → last", *curve, "smallest … largest")))
-    for name, mode in names[:_MAX_SCALARS]:
-        table.add_row(Text(name, overflow="ellipsis", no_wrap=True), *_row(digest, name, mode, width))
-    if len(names) > _MAX_SCALARS:
-        table.add_row(Text(f"and {counted(len(names) - _MAX_SCALARS, 'more scalar')}", style="dim"))
-    captured = _captured(digest.run)
-    parts: list[RenderableType] = [*([table] if names else []), *([Text(captured, style="dim")] if captured else [])]
+    rows = [_scalar_row(digest, name, mode) for name, mode in names[:_MAX_SCALARS]]
+    parts: list[RenderableType] = [_scalar_table(rows, width, more=len(names) - len(rows))] if rows else []
+    if captured := _captured(digest.run):
+        parts.append(Text(captured, style="dim"))
     return Group(*parts) if parts else None
+
+
+@dataclass(frozen=True, slots=True)
+class _ScalarRow:
+    """A scalar in a mode, as it is printed."""
+
+    name: str
+    about: str
+    """Its mode, origin and role, where they are not clear from the name."""
+    ends: str
+    values: list[float]
+    extremes: str
+    count: str
+    """``152 values``"""
+    remarks: tuple[str, ...]
+
+    def figures(self, *, has_count: bool) -> str:
+        """``0.337 … 2.75, 152 values, 2 not finite``."""
+        return ", ".join((self.extremes, *((self.count,) if has_count else ()), *self.remarks))
+
+
+def _scalar_table(rows: Sequence[_ScalarRow], width: int, *, more: int) -> Table:
+    """The rows with sparklines as long as the width allows; without, if there is no room for a short one."""
+    heads = ("", "", "first → last", "min … max")
+    has_count = _used(rows, heads, has_count=True) + _WIDTH <= width
+    used = _used(rows, heads, has_count=has_count)
+    room = min(_WIDTH, width - used)
+    table = Table.grid(padding=(0, _GAP))
+    curve = ("",) if room >= _MIN_CURVE else ()
+    table.add_row(*(Text(word, style="dim", no_wrap=True) for word in (*heads[:3], *curve, heads[3])))
+    for row in rows:
+        drawn = (Text(sparkline(row.values, room), no_wrap=True),) if curve else ()
+        table.add_row(
+            Text(row.name, overflow="ellipsis", no_wrap=True),
+            Text(row.about, style="dim"),
+            Text(row.ends, no_wrap=True),
+            *drawn,
+            Text(row.figures(has_count=has_count), style="dim"),
+        )
+    if more:
+        table.add_row(Text(f"and {counted(more, 'more scalar')}", style="dim"))
+    return table
+
+
+def _used(rows: Sequence[_ScalarRow], heads: Sequence[str], *, has_count: bool) -> int:
+    """The width of the columns around the sparklines, with the gaps between all of them."""
+    cells = [(row.name, row.about, row.ends, row.figures(has_count=has_count)) for row in rows]
+    return sum(max(map(cell_len, column)) + _GAP for column in zip(heads, *cells, strict=True))
 
 
 def _is_shown(run: Run, name: str) -> bool:
@@ -77,22 +124,23 @@ def _is_shown(run: Run, name: str) -> bool:
     return info is not None and bool({"losses", "metrics", "scalars"} & set(info.collections))
 
 
-def _row(digest: Digest, name: str, mode: str, width: int) -> tuple[Text, ...]:
+def _scalar_row(digest: Digest, name: str, mode: str) -> _ScalarRow:
     rows = digest.scalar(name, mode).to_pylist()
     workers = sorted({row["worker"] for row in rows}, key=natural_sort_key)
     rows = [row for row in rows if row["worker"] == workers[0]]
-    ends = f"{number(rows[0]['value'])} → {number(_last(rows[-1]))}"
-    chart = (Text(sparkline([row["value"] for row in rows])),) if width >= _MIN_WIDTH else ()
     info = digest.run.archive.infos().get(name)
     collections = info.collections if info is not None else ()
     origin = PRINTED if PRINTED in collections else ""
     role = role_in(collections).replace("_", " ")
     shown_role = role if role and role != name.replace("_", " ") else ""
-    return (
-        Text(" ".join(filter(None, ("" if mode == "train" else mode, origin, shown_role))), style="dim"),
-        Text(ends, no_wrap=True),
-        *chart,
-        Text(_extremes(rows, len(workers)), style="dim"),
+    return _ScalarRow(
+        name=name,
+        about=" ".join(filter(None, ("" if mode == "train" else mode, origin, shown_role))),
+        ends=f"{number(rows[0]['value'])} → {number(_last(rows[-1]))}",
+        values=[row["value"] for row in rows],
+        extremes=_extremes(rows),
+        count=counted(sum(row["samples"] for row in rows), "value"),
+        remarks=tuple(_remarks(rows, len(workers))),
     )
 
 
@@ -101,15 +149,19 @@ def _last(row: BucketRow) -> float:
     return math.nan if row["nonfinite"] == row["samples"] else float(row["value"])
 
 
-def _extremes(rows: list[BucketRow], workers: int) -> str:
+def _extremes(rows: list[BucketRow]) -> str:
     finite = [row for row in rows if row["min"] == row["min"]]
-    low, high = (min(row["min"] for row in finite), max(row["max"] for row in finite)) if finite else (None, None)
-    parts = [f"{number(low)} … {number(high)}" if finite else "never finite"]
-    parts.append(counted(sum(row["samples"] for row in rows), "value"))
+    if not finite:
+        return "never finite"
+    return f"{number(min(row['min'] for row in finite))} … {number(max(row['max'] for row in finite))}"
+
+
+def _remarks(rows: list[BucketRow], workers: int) -> list[str]:
     nonfinite = sum(row["nonfinite"] for row in rows)
-    parts += [f"{nonfinite:,} not finite"] if nonfinite else []
-    parts += [f"first of {counted(workers, 'worker')}"] if workers > 1 else []
-    return ", ".join(parts)
+    return [
+        *([f"{nonfinite:,} not finite"] if nonfinite else []),
+        *([f"first of {counted(workers, 'worker')}"] if workers > 1 else []),
+    ]
 
 
 def sparkline(values: Sequence[float], width: int = _WIDTH) -> str:

@@ -31,6 +31,7 @@ VERDICTS: Final = {
 }
 """Labels of verdicts in display order."""
 _VERDICT_ORDER: Final = tuple(VERDICTS)
+_MAX_CHIPS: Final = 6
 _UNITS: Final = {"percent": "%", "ms": "ms", "seconds": "s", "bytes": "bytes"}
 """The unit at the end of a name, and how it is written."""
 
@@ -64,13 +65,15 @@ class FindingView:
     """Names of tensors, devices or workers."""
     shown_tensors: tuple[str, ...]
     """The first of them."""
+    folded_tensors: tuple[str, ...]
+    """Those that follow, shown on request."""
     more_tensors: int
-    """The number of tensors that are not shown."""
+    """The number of tensors that are in neither."""
     worker: str | None
     count: int
     """Evaluated steps during which it fired."""
-    measured: str
-    """The evidence in words: ``median 1.48, bound 2.35``; "": none, or only that of other rules."""
+    measured: tuple[tuple[str, str], ...]
+    """The evidence, each number with its name and unit: ``("change", "0.3 %")``; without that of other rules."""
     measured_by_rule: tuple[tuple[str, str], ...]
     """The evidence of a rule that evaluates others, by rule."""
     evidence_names: tuple[str, ...]
@@ -246,11 +249,12 @@ def _finding(row: Mapping[str, Any], actions: tuple[LoggedAction, ...]) -> Findi
         message=row["message"],
         suggestion=row["suggestion"],
         tensors=tuple(row["tensors"]),
-        shown_tensors=tuple(row["tensors"][:MAX_SHOWN_TENSORS]),
+        shown_tensors=tuple(row["tensors"][:_MAX_CHIPS]),
+        folded_tensors=tuple(row["tensors"][_MAX_CHIPS:MAX_SHOWN_TENSORS]),
         more_tensors=max(0, row["tensor_count"] - len(row["tensors"][:MAX_SHOWN_TENSORS])),
         worker=row["worker"],
         count=row["count"],
-        measured=", ".join(_measured(key, value, row["tensors"]) for key, value in own.items()),
+        measured=tuple(_measured(key, value, row["tensors"]) for key, value in own.items()),
         measured_by_rule=tuple((rule, _format_value(numbers)) for rule, numbers in by_rule.items()),
         evidence_names=tuple(own),
         actions=actions,
@@ -270,19 +274,19 @@ def _format_value(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(_format_value(item) for item in value)
     if isinstance(value, dict):
-        return ", ".join(_measured(key, item) for key, item in value.items())
+        return ", ".join(" ".join(_measured(key, item)) for key, item in value.items())
     return str(value)
 
 
-def _measured(key: str, value: Any, names: Collection[str] = ()) -> str:
-    """Return a number with its name and unit: ``before step 49`` for ``before_step``, ``change 0.3 %``.
+def _measured(key: str, value: Any, names: Collection[str] = ()) -> tuple[str, str]:
+    """Return the name of a number, and the number with its unit: ``("before step", "49")``, ``("change", "0.3 %")``.
 
     Args:
         names: Names of tensors, which stay as they are.
     """
     if key in names:
-        return f"{key} {_format_value(value)}"
+        return key, _format_value(value)
     text = f"({_format_value(value)})" if isinstance(value, dict) else _format_value(value)
     words = key.split("_")
     unit = _UNITS.get(words[-1], "") if len(words) > 1 else ""
-    return " ".join([*(words[:-1] if unit else words), text, *([unit] if unit else [])])
+    return " ".join(words[:-1] if unit else words), " ".join(filter(None, (text, unit)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 from urllib.parse import quote
 
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from leadline.charts.tensor_charts import stored_in
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.errors import UnknownNameError
+from leadline.reader.window import natural_sort_key
 from leadline.records.names import FEATURE_COLLECTIONS, FEATURE_IMPORTANCE, MODES, SCALAR_COLLECTIONS
 from leadline.statistics.definitions import STATISTICS, find_statistic
 
@@ -83,6 +85,32 @@ def tensor_rows(opened: OpenedRun, *, collection: str = "", filter_text: str = "
                 TensorRow(name, shape, dtype, collections, len(stored_tensors), findings_by_tensor.get(name, 0))
             )
     return rows
+
+
+SORTS: Final[Mapping[str, Callable[[TensorRow], Any]]] = {
+    "name": lambda row: natural_sort_key(row.name),
+    "shape": lambda row: row.shape,
+    "elements": lambda row: row.elements,
+    "type": lambda row: row.dtype or None,
+    "collections": lambda row: ", ".join(row.collections) or None,
+    "raw": lambda row: row.stored,
+    "findings": lambda row: row.findings,
+}
+"""What each column is sorted by; None: missing."""
+
+
+def sort_rows(rows: list[TensorRow], sort: str) -> list[TensorRow]:
+    """Return rows in the order of a column, missing values last; unknown columns leave the order.
+
+    Args:
+        sort: The column, with ``-`` before it in descending order.
+    """
+    value_of = SORTS.get(sort.removeprefix("-"))
+    if value_of is None:
+        return rows
+    keys = [(value_of(row), row) for row in rows]
+    known = sorted(((key, row) for key, row in keys if key is not None), key=itemgetter(0), reverse=sort[:1] == "-")
+    return [row for _, row in known] + [row for key, row in keys if key is None]
 
 
 def collections_of(opened: OpenedRun) -> list[str]:

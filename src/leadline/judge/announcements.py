@@ -30,6 +30,8 @@ class Announcements:
     def add_finding(self, finding: Finding, action: str | None, causes: Mapping[str, str]) -> bool:
         """Announce a new finding, and only with its action if another one explains it; return whether that is new.
 
+        Of a rule that fires again, only the first part of the message is repeated, unless an action does something.
+
         Args:
             action: What an action does about it.
             causes: The rules whose findings others explain, with the rule at the root.
@@ -38,13 +40,17 @@ class Announcements:
             return False
         announced = [line for line in self.lines if line.kind is None]
         known = {(line.step, line.message) for line in announced if line.rule == finding.rule}
-        if (finding.step, finding.message) in known or len(known) >= _MAX_ANNOUNCED:
+        again = f"again, {finding.message.partition('; ')[0]}"
+        if known.intersection({(finding.step, finding.message), (finding.step, again)}) or len(known) >= _MAX_ANNOUNCED:
             return False
+        is_repeated = action is None and any(step != finding.step for step, _ in known)
         explained = tuple(
             rule for rule in dict.fromkeys(line.rule for line in announced) if causes.get(rule) == finding.rule
         )
         number = len(self.lines) + 1
-        line = Announcement(number, finding.step, finding.rule, finding.message, action, explains=explained)
+        line = Announcement(
+            number, finding.step, finding.rule, again if is_repeated else finding.message, action, explains=explained
+        )
         self.lines.append(line)
         return True
 

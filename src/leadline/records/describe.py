@@ -129,7 +129,7 @@ def overhead(
     compile_seconds: float = 0.0,
     written_bytes: int | None = None,
 ) -> str:
-    """``9.34 s (0.7 % of step time), 8.1 s of it to compile what captures, 41 MB written``.
+    """``9.34 s (0.7 % of step time), 8.1 s of it to compile capture programs, 41 MB written``.
 
     Args:
         start: Its two parts: ``708 ms: 610 ms in the first 51 steps, then 1.1 % of step time``.
@@ -138,7 +138,7 @@ def overhead(
     if parts and seconds is not None and start is not None:
         once = f"{latency(start.seconds)} in the first {start.steps:,} steps"
         parts = [f"{latency(seconds)}: {once}, then {share(start.step_share_since)} of step time"]
-    parts += [f"{latency(compile_seconds)} of it to compile what captures"] if compile_seconds else []
+    parts += [f"{latency(compile_seconds)} of it to compile capture programs"] if compile_seconds else []
     return ", ".join(parts if written_bytes is None else [*parts, f"{size(written_bytes)} written"])
 
 

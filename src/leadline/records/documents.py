@@ -90,7 +90,7 @@ class OverheadAtStart(Document):
 
     steps: int = 0
     own_ns: int = 0
-    """Also to compile what captures."""
+    """Also to compile capture programs."""
     loop_ns: int = 0
 
 

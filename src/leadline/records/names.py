@@ -113,6 +113,8 @@ FEATURE_IMPORTANCE: Final = "feature_importance"
 """Importance of each feature: ``feature_importance/gain/<feature>``; the values of each kind add up to 1."""
 AVERAGE_SHAP: Final = "average_shap"
 """Mean SHAP value of each feature: ``average_shap/<feature>``."""
+NO_BETTER: Final = "no better than"
+"""In a remark: what is known of a loss or metric beside that of a prediction without input."""
 TREES: Final = "trees"
 """The table of a boosting round's trees, one tensor for each column: ``trees/Gain``."""
 SCALAR_COLLECTIONS: Final = frozenset(
@@ -193,8 +195,10 @@ def display_name(owner: type) -> str:
 
 def heading(name: str, collections: Iterable[str] = ()) -> str:
     """Return what a chart calls a tensor: ``loss (CrossEntropyLoss)`` for the loss ``CrossEntropyLoss_output_0``."""
-    call = name.removesuffix("_output_0")
-    return f"loss ({call})" if call != name and "losses" in collections else name
+    call, _, output = name.rpartition("_output_")
+    if not call or not output.isdecimal() or "losses" not in collections:
+        return name
+    return f"loss ({call})" if output == "0" else f"loss ({call}, output {output})"
 
 
 def is_module_collection(name: str) -> bool:

@@ -17,7 +17,7 @@ from leadline.records.documents import (
     WorkerDocument,
 )
 from leadline.records.formatting import counted, first_words, number
-from leadline.records.names import JOB_ENDED, OVERHEAD, SEVERITIES
+from leadline.records.names import JOB_ENDED, NO_BETTER, OVERHEAD, SEVERITIES
 from leadline.records.outcome_document import OutcomeDocument, RankedProblem, RankedRule
 from leadline.records.rule_counts import RuleCounts, count_rules
 from leadline.records.run_end import error_of, how_it_ended
@@ -36,6 +36,10 @@ _WORDS: Final[dict[Level, str]] = {
 _ENDED: Final = {"Failed": "✗ failed", "Interrupted": "✗ interrupted", "Stopped": "■ stopped"}
 _BLIND: Final = "◌ blind"
 _READ_OUTPUT: Final = "read the output of the command, in the terminal or log where it ran"
+_CHECK: Final = "leadline check with the same command, which tests its inputs, labels and updates on a copy"
+_CHECKED: Final = ("torch", "keras", "tensorflow", "jax")
+_PROBE: Final = "unlearnable_batch"
+"""A rule that a run has only if such a copy was tested."""
 _REPORT: Final = "the latest version of Leadline; if it fails as well, please report this line"
 _SAME: Final = {"input": "input_bound", "communication": "straggler", "memory": "memory_growth"}
 """The rule whose finding says the same as a bottleneck."""
@@ -136,7 +140,7 @@ class RunOutcome:
     def _sentences(self, headline: str) -> tuple[str, ...]:
         remarks = () if self.level in ("fatal", "warning") else self.remarks
         texts = [f"Note: {self.note}"] if self.note else []
-        texts += [f"Remark: {_cut(remark)}" for remark in remarks]
+        texts += [f"Remark: {cut}" for cut in map(_cut, remarks) if cut not in headline]
         parts = (headline, self.first_sign, f"Try: {self.advice}" if self.advice else "", *texts)
         return tuple(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part)
 
@@ -202,9 +206,10 @@ def _outcome(status: RunStatus, summary: RuleSummary, workers: Sequence[WorkerDo
         outcome = _with_problems(head, problems, fired, counts, stopped_by)
         return replace(outcome, verdict=f"{error}; {outcome.verdict}") if error else outcome
     of_model = [rule for rule in fired if rule.rule not in verdict_scope.OF_THE_MACHINE and rule.explained_by is None]
+    remark = "" if of_model else _leading_remark(status, summary, workers)
     time = summary.time or TimeSummary()
-    cause, slow, slow_advice = ("", "", "") if of_model else _slowest(time.bound, fired)
-    follows: Literal["", "advice", "problem"] = "problem" if of_model else "advice" if slow else ""
+    cause, slow, slow_advice = ("", "", "") if of_model or remark else _slowest(time.bound, fired)
+    follows: Literal["", "advice", "problem"] = "problem" if of_model or remark else "advice" if slow else ""
     verdict = _verdict(status, summary, counts, workers, follows=follows, is_after_finding=bool(of_model or cause))
     if status.status == "Failed":
         advice, verdict = "" if error else _READ_OUTPUT, _verdict(status, summary, counts, workers)
@@ -217,11 +222,25 @@ def _outcome(status: RunStatus, summary: RuleSummary, workers: Sequence[WorkerDo
         return RunOutcome(
             headline, "", advice, first.name, "advice", counts, fired, note, verdict=f"{message}{verdict}"
         )
+    if remark:
+        slow, slow_advice = remark, _CHECK if _can_be_checked(summary, workers) else ""
     level: Level = "advice" if slow else "clear" if counts.clear else "unknown"
     headline = (f"; {slow}" if slow else "") + verdict
     return RunOutcome(
         f"{head}{headline}", "", slow_advice, cause, level, counts, fired, note, verdict=headline.lstrip(",; ")
     )
+
+
+def _leading_remark(status: RunStatus, summary: RuleSummary, workers: Sequence[WorkerDocument]) -> str:
+    """Return the remark that a training has learned nothing that its input says; empty: none, or it has not ended."""
+    if status.status not in JOB_ENDED or status.status == "Failed" or any(worker.off is not None for worker in workers):
+        return ""
+    return next((_cut(remark) for remark in summary.remarks if NO_BETTER in remark), "")
+
+
+def _can_be_checked(summary: RuleSummary, workers: Sequence[WorkerDocument]) -> bool:
+    is_done = any(rule.rule == _PROBE for rule in summary.rules)
+    return not is_done and all((worker.framework or "torch").startswith(_CHECKED) for worker in workers)
 
 
 def _with_problems(

@@ -27,7 +27,7 @@ def trainings(workers: Iterable[WorkerDocument]) -> tuple[int, ...]:
 
 
 def step_share(workers: Iterable[WorkerDocument]) -> float | None:
-    """Return the share of the training thread's time that Leadline took, compiling what captures included.
+    """Return the share of the training thread's time that Leadline took, compiling capture programs included.
 
     Units:
         A ratio over all workers; None if no step was recorded.
@@ -38,7 +38,7 @@ def step_share(workers: Iterable[WorkerDocument]) -> float | None:
 
 
 def own_seconds(workers: Iterable[WorkerDocument]) -> float | None:
-    """Return the processor time that Leadline took in a training thread, and its time to compile what captures.
+    """Return the processor time that Leadline took in a training thread, and its time to compile capture programs.
 
     They are those of the worker where they took most.
 
@@ -55,7 +55,7 @@ class StartAndRest:
     steps: int
     """The first steps."""
     seconds: float
-    """What they took, also to compile what captures."""
+    """What they took, also to compile capture programs."""
     step_share_since: float
     """The share of the training thread's time since."""
 

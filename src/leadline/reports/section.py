@@ -47,6 +47,8 @@ class Chart:
     """A sentence below the figure, if it needs one."""
     width: Literal["full", "half", "third"] = "full"
     """The share of the page width on a wide screen."""
+    choice: str = ""
+    """What distinguishes it from the others of its section, where a live page shows one of them at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,12 @@ class Section:
     """The reason why the section is empty, in one line; "" if it is not."""
     commands: tuple[str, ...] = ()
     """Shell commands below the text."""
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """What a live page offers to choose its chart by; (): all charts are shown."""
+        choices = tuple(chart.choice for chart in self.charts)
+        return choices if len(choices) > 1 and all(choices) else ()
 
 
 @dataclass(frozen=True, slots=True)

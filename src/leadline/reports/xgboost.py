@@ -134,7 +134,8 @@ def feature_importance(boosted: BoostedRun) -> Section:
     if not boosted.importances:
         return empty(key, title, "No feature importance was captured (linear boosters have none).")
     charts = tuple(
-        Chart(figures.importance(values, kind=kind), width="half") for kind, values in boosted.importances.items()
+        Chart(figures.importance(values, kind=kind), width="half", choice=kind.replace("_", " "))
+        for kind, values in boosted.importances.items()
     )
     return Section(key, title, (*_importance_text(boosted.importances),), charts)
 

@@ -62,9 +62,9 @@ PLAIN = {"host": 100.0, "forward": 2.0, "backward": 3.0, "optimizer": 1.0}
     [
         ({"host": 1.0, "forward": 2.0}, "input", "a wait of the script before it calls the model"),
         ({"host": 19.9}, "input", "a wait of the script before it calls the model"),
-        ({"host": 20.0}, "host", "loading data or other host work"),
-        ({"host": 99.0}, "host", "loading data or other host work"),
-        (None, "host", "loading data or other host work"),
+        ({"host": 20.0}, "host", "loading data, callbacks or other code"),
+        ({"host": 99.0}, "host", "loading data, callbacks or other code"),
+        (None, "host", "loading data, callbacks or other code"),
     ],
 )
 def test_time_before_the_model_is_called_is_never_compute(tmp_path, cpu_ms, kind: str, words: str) -> None:

@@ -206,6 +206,15 @@ def test_few_points_are_marked_and_evaluations_are_points(made: Made) -> None:
     column = few.column_names.index("mode")
     points = scalars.scalars(few.set_column(column, "mode", pa.array(["eval"] * few.num_rows)))
     assert [each.mode for each in points.data] == ["markers"]
+    assert points.layout.title.text == "loss, eval steps"
+
+
+@pytest.mark.parametrize(
+    ("count", "labels"), [(3, ["training 2", "3"]), (9, ["training 2", *"3456789"]), (10, ["training 2"])]
+)
+def test_trainings_that_follow_are_numbered_if_they_are_few(made: Made, count: int, labels: list[str]) -> None:
+    fig = marks.mark_trainings(scalars.scalars(made.digest.scalar("loss", worker="rank0-7")), range(0, 20 * count, 20))
+    assert [each.text for each in fig.layout.annotations if each.name == "training"] == labels
 
 
 def test_a_vanishing_gradient_is_darker_row_by_row(made: Made) -> None:
@@ -222,9 +231,11 @@ def test_a_vanishing_gradient_is_darker_row_by_row(made: Made) -> None:
 def test_zero_is_darkest_and_what_is_not_finite_differs_from_what_is_absent() -> None:
     found = {"tensors": ["a", "b"], "steps": [0, 1], "values": np.array([[0.0, 1e-3], [np.nan, np.inf]])}
     fig = values.layers(found, statistic="abs_mean")
-    heat, nonfinite = fig.data
+    heat, hatching, nonfinite = fig.data
+    assert list(zip(hatching.y, hatching.base, hatching.x, strict=True)) == [("b", 0.5, 1.0)]
+    assert hatching.marker.pattern.shape == "/"
     assert np.isnan(nonfinite.z).tolist() == [[True, True], [True, False]]
-    assert [each.text for each in fig.layout.annotations] == ["red: not finite · grey: not captured"]
+    assert [each.text for each in fig.layout.annotations] == ["red, hatched: not finite · grey: not captured"]
     assert heat.z[0].tolist() == pytest.approx([-4.0, -3.0])
     assert np.isnan(heat.z[1]).all()
     assert heat.colorbar.ticktext[0] == "0"
@@ -366,9 +377,10 @@ def test_steps_of_values_that_are_not_finite_are_red_though_only_their_count_was
     data = {"tensors": ["a", "b"], "steps": [0, 20], "values": [[1.0, 2.0], [3.0, 4.0]]}
     counts = {"tensors": ["b", "c"], "steps": [0, 10, 29, 32], "values": [[0.0, 0.0, 7.0, 8.0], [0.0, 0.0, 1.0, 0.0]]}
     fig = values.layers(values.with_nonfinite(data, counts), statistic="abs_mean")
-    heat, red = fig.data
+    heat, hatching, red = fig.data
     assert heat.x.tolist() == [0, 20]
+    assert list(zip(hatching.y, hatching.base, hatching.x, strict=True)) == [("b", 28.5, 1.0), ("b", 31.5, 1.0)]
     assert red.x.tolist() == [28.5, 29.5, 31.5, 32.5]
     np.testing.assert_array_equal(np.asarray(red.z), [[np.nan] * 3, [1, np.nan, 1]])
-    assert [each.text for each in fig.layout.annotations] == ["red: not finite · grey: not captured"]
+    assert [each.text for each in fig.layout.annotations] == ["red, hatched: not finite · grey: not captured"]
     assert values.with_nonfinite(data, {**counts, "values": np.zeros((2, 4))}) is data

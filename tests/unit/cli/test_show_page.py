@@ -14,10 +14,12 @@ from rich.console import Console
 from timelines import CPU, MEMORY, merge_by_time, sampled, training
 from typer.testing import CliRunner
 
+from leadline.analysis.digest import Digest
 from leadline.cli.app import application
 from leadline.cli.cost_lines import cost_lines
-from leadline.cli.measurements import machine_block, sparkline
+from leadline.cli.measurements import machine_block, sparkline, sparkline_lines
 from leadline.cli.run_page import _warnings, head, rule_block
+from leadline.reader.run import Run
 from leadline.records.documents import CaptureCost, WorkerDocument
 from leadline.records.outcome import RunOutcome
 from leadline.records.series import TensorInfo
@@ -180,6 +182,24 @@ def test_sparkline(values: list[float], drawn: str) -> None:
 
 def test_a_long_series_is_reduced_to_the_width() -> None:
     assert sparkline([float(step) for step in range(1000)], 8) == "▁▂▃▄▅▆▇█"
+
+
+@pytest.mark.parametrize(
+    ("width", "curve", "has_count"), [(91, 24, True), (90, 24, False), (78, 23, False), (63, 8, False), (62, 0, False)]
+)
+def test_sparklines_become_shorter_in_a_narrow_terminal(
+    tmp_path: Path, width: int, curve: int, has_count: bool
+) -> None:
+    name = "CrossEntropyLoss_output_0"
+    infos = {name: TensorInfo(name, ("losses",), ())}
+    records = [Capture(step, {name: {"value": 2.5 - step / 100}}, infos=infos) for step in range(200)]
+    run = Run(RunWriter(tmp_path / "run").write_all(records).end().path)
+    _, line = rendered(sparkline_lines(Digest(run), width), width).splitlines()[:2]
+    assert sum(character in "▁▂▃▄▅▆▇█" for character in line) == curve
+    assert ("200 values" in line) == has_count
+    assert "2.5 → 0.51" in line
+    assert name in line or not curve
+    assert len(line.rstrip()) <= width
 
 
 def test_the_busiest_device_is_shown_and_missing_metrics_are_left_out() -> None:

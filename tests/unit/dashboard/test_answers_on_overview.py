@@ -5,10 +5,13 @@ from __future__ import annotations
 import html
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import malicious_inputs
+import page_runs
 import pytest
 from starlette.testclient import TestClient
 from timelines import CPU, gpu, merge_by_time, sampled, training
@@ -22,6 +25,7 @@ from leadline.reader.run import Run
 from leadline.records.incarnations import Incarnation, Incarnations, WorkerStart
 from leadline.records.manifest import RuleSpec
 from leadline.records.metric import Channel
+from leadline.records.series import TensorInfo
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
 from leadline.store.upload_state import UploadState, write_upload
@@ -264,3 +268,20 @@ def test_interruptions_and_the_upload_are_shown(open_dashboard: Open, tmp_path: 
     page = html.unescape(text(open_dashboard(tmp_path), "/runs/run/overview"))
     assert "Interrupted at step 8; resumed at step 6 after 1 m 0 s" in page
     assert "s3://bucket/run: 3 files (2.0 MB) not uploaded for" in page
+
+
+def test_a_scalar_that_a_finding_is_about_is_drawn_beside_the_first_loss(tmp_path: Path, open_dashboard: Open) -> None:
+    kinds = {"loss": "losses", "second_loss": "losses", "accuracy": "metrics", "other": "scalars", "reward": "scalars"}
+    infos = {name: TensorInfo(name, (kind,), ()) for name, kind in kinds.items()}
+    captures = [Capture(step, {name: {"value": 1.0} for name in kinds}, infos=infos) for step in range(3)]
+    RunWriter(tmp_path / "run").write_all(captures)
+    client = open_dashboard(tmp_path)
+
+    def charts() -> list[str]:
+        return re.findall(r'id="chart-loss-([^"]*)"', text(client, "/runs/run/overview"))
+
+    assert charts() == ["loss", "second_loss", "accuracy"]
+    found = page_runs.finding("fall", "it fell", ("reward", "accuracy"))
+    malicious_inputs.write_rule(str(tmp_path / "run"), "fall", verdict="fired", findings=[found])
+    client = open_dashboard(tmp_path)
+    assert charts() == ["loss", "reward", "second_loss", "accuracy"]

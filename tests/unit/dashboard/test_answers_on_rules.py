@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import malicious_inputs
 import page_runs
@@ -19,7 +20,7 @@ from leadline.reader.run import Run
 from leadline.records.manifest import RuleSpec
 from leadline.rules.documentation import read_documentation
 from leadline.store.documents import append_line
-from leadline.testing.runs import RunWriter
+from leadline.testing.runs import Capture, RunWriter
 
 Open = Callable[..., TestClient]
 PAGE = {"accept": "text/html"}
@@ -140,7 +141,27 @@ def test_a_custom_rule_named_by_a_run_is_not_executed(tmp_path: Path, open_dashb
     assert not (tmp_path / "was_run").exists()
 
 
-def test_evidence_is_a_sentence_with_units_and_a_chart_around_the_steps(tmp_path: Path, open_dashboard: Open) -> None:
+def test_many_tensors_are_folded_and_one_of_nan_shows_their_count(tmp_path: Path, open_dashboard: Open) -> None:
+    names = tuple(f"gradient/{number}.weight" for number in range(30))
+    statistics = {"abs_mean": math.nan, "nonfinite_count": 4.0}
+    run = RunWriter(tmp_path / "story", shapes=dict.fromkeys(names, (4,)))
+    run.write_all([Capture(step, dict.fromkeys(names, statistics)) for step in range(3)])
+    found = replace(page_runs.finding("mine", "it is NaN", names), evidence={"nonfinite": 4}, tensor_count=30)
+    malicious_inputs.write_rule(str(tmp_path / "story"), "mine", verdict="fired", findings=[found])
+    text = html.unescape(open_dashboard(tmp_path).get("/runs/story/rules", headers=PAGE).text)
+    first, folded = re.findall(
+        r'<div class="chips">(.*?)(?=<div class="chips">|<details class="measured">)', text, re.S
+    )
+    assert [re.findall(r'class="chip"[^>]*>(?:<[^>]*>)?([^<]*)<', part) for part in (first, folded)] == [
+        list(names[:6]),
+        list(names[6:20]),
+    ]
+    assert "and 24 more" in first
+    assert "and 10 more" in folded
+    assert f"{urlencode({'name': names[0]})}&statistic=nonfinite_count" in text
+
+
+def test_evidence_is_a_list_with_units_and_a_chart_around_the_steps(tmp_path: Path, open_dashboard: Open) -> None:
     page_runs.write_full_run(tmp_path / "story")
     evidence = {
         "abs_mean": 6e-9,
@@ -153,9 +174,15 @@ def test_evidence_is_a_sentence_with_units_and_a_chart_around_the_steps(tmp_path
     findings = [replace(first, evidence=evidence), replace(first, id=2), replace(first, id=3)]
     malicious_inputs.write_rule(str(tmp_path / "story"), "mine", verdict="fired", findings=findings)
     text = html.unescape(open_dashboard(tmp_path).get("/runs/story/rules", headers=PAGE).text)
-    said = re.search(r"Measured: <[^>]*>([^<]*)<", text)
+    said = re.search(r'<summary class="muted">Measured values</summary>\s*<dl class="pairs">(.*?)</dl>', text, re.S)
     assert said is not None
-    assert said[1] == "abs mean 6e-9, before step 3, change 0.25\u00a0%, gradient/a.weight NaN, limits 1, 2"
+    assert re.findall(r"<dt>(?:<[^>]*>)?([^<]*)<.*?<dd>(?:<[^>]*>)?([^<]*)<", said[1]) == [
+        ("abs mean", "6e-9"),
+        ("before step", "3"),
+        ("change", "0.25\u00a0%"),
+        ("gradient/a.weight", "NaN"),
+        ("limits", "1, 2"),
+    ]
     (query,) = re.findall(r'data-chart="tensor" data-flags="none" data-query="([^"]*)"', text)
     assert parse_qs(query) == {
         "name": ["gradient/a.weight"],

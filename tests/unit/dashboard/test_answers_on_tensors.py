@@ -61,6 +61,36 @@ def test_thousands_of_tensors_are_paged(tmp_path: Path, open_dashboard: Open) ->
     assert listed(client.get("/runs/story/tensors?page=3", headers=PAGE).text) == names[2000:]
 
 
+def test_a_list_of_several_pages_is_sorted_as_a_whole(tmp_path: Path, open_dashboard: Open) -> None:
+    shapes = {f"layer{number}.weight": (number % 700, 2) for number in range(1500)}
+    run = RunWriter(tmp_path / "story", shapes=shapes)
+    run.write_all([Capture(0, {name: {"l2": 1.0} for name in [*shapes, "other"]})]).end()
+    client = open_dashboard(tmp_path)
+    page = client.get("/runs/story/tensors?q=layer", headers=PAGE).text
+    assert "Sorting applies" not in page
+    head = re.search(r'<th class="number">\s*<a href="([^"]*)">Elements</a>', page)
+    assert head is not None
+    largest_first = sorted(shapes, key=lambda name: -shapes[name][0])
+    link = html.unescape(head[1]).removesuffix("#list")
+    page = client.get(f"/runs/story/tensors{link}", headers=PAGE).text
+    assert listed(page) == largest_first[:1000]
+    assert re.search(r'<th class="number" aria-sort="descending">\s*<a [^>]*>Elements', page)
+    following = re.search(r'href="([^"]*)#list">next</a>', page)
+    assert following is not None
+    page = client.get(f"/runs/story/tensors{html.unescape(following[1])}", headers=PAGE).text
+    assert listed(page) == largest_first[1000:]
+    page = client.get("/runs/story/tensors?sort=name", headers=PAGE).text
+    assert listed(page) == list(shapes)[:1000]
+    assert client.get("/runs/story/tensors?sort=%22nonsense", headers=PAGE).status_code == 200
+
+
+@pytest.mark.parametrize("sort", ["elements", "-elements", "shape", "-shape"])
+def test_tensors_without_a_known_shape_are_last_in_both_directions(sort: str) -> None:
+    shapes = {"first": (2, 3), "unknown": None, "last": (4,)}
+    rows = [view.TensorRow(name, shape, "float32", (), 0, 0) for name, shape in shapes.items()]
+    assert view.sort_rows(rows, sort)[-1].name == "unknown"
+
+
 def test_the_losses_are_drawn_as_they_were_captured(client: TestClient) -> None:
     figure = chart(client, "scalar_group", group="losses")
     (line,) = [each for each in figure["data"] if each.get("mode") == "lines+markers"]

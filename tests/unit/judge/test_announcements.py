@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from leadline.judge.announcements import Announcements
 from leadline.records import describe
 from leadline.records.documents import Announcement
@@ -20,6 +22,22 @@ def test_a_finding_is_announced_once() -> None:
     assert not announcements.add_finding(found("cut"), None, {})
     assert announcements.add_finding(found("cut", step=4), None, {})
     assert [(line.id, line.step) for line in announcements.lines] == [(1, 3), (2, 4)]
+
+
+def test_a_rule_that_fires_again_repeats_the_first_part_of_its_message() -> None:
+    announcements = Announcements()
+    for step in (3, 4, 5):
+        finding = replace(found("fall", step), message=f"it fell to {step}; what moved before: the rate")
+        for _ in range(2):
+            announcements.add_finding(finding, "stopping" if step == 5 else None, {})
+    assert [line.message for line in announcements.lines] == [
+        "it fell to 3; what moved before: the rate",
+        "again, it fell to 4",
+        "it fell to 5; what moved before: the rate",
+    ]
+    restored = Announcements()
+    restored.restore(announcements.lines)
+    assert not restored.add_finding(replace(found("fall", 4), message="it fell to 4; what moved"), None, {})
 
 
 def test_an_effect_is_announced_only_with_its_action() -> None:

@@ -59,7 +59,7 @@ def test_the_overhead_has_the_longest_compilation_of_a_worker() -> None:
     workers = [WorkerDocument(compile_ns=10**9), WorkerDocument(compile_ns=8_100_000_000)]
     assert compile_seconds(workers) == pytest.approx(8.1)
     assert describe.overhead(9.34, 0.007, compile_seconds=8.1, written_bytes=41_000_000) == (
-        "9.34 s (0.7 % of step time), 8.1 s of it to compile what captures, 41 MB written"
+        "9.34 s (0.7 % of step time), 8.1 s of it to compile capture programs, 41 MB written"
     )
     start = OverheadAtStart(51, 610_000_000, 2_000_000_000)
     worker = WorkerDocument(steps={"train": 200}, own_ns=710_000_000, loop_ns=12_000_000_000, start=start)

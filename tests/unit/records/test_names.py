@@ -52,5 +52,7 @@ def test_names_without_a_path_tell_no_layer() -> None:
 
 def test_a_loss_is_called_by_its_kind() -> None:
     assert heading("CrossEntropyLoss_output_0", ("losses",)) == "loss (CrossEntropyLoss)"
+    assert heading("CrossEntropyLoss_output_2", ("losses",)) == "loss (CrossEntropyLoss, output 2)"
     assert heading("fc_output_0", ("layers",)) == "fc_output_0"
+    assert heading("my_output_loss", ("losses",)) == "my_output_loss"
     assert heading("val_loss", ("losses",)) == "val_loss"

@@ -17,7 +17,7 @@ from leadline.records.documents import (
     WorkerDocument,
 )
 from leadline.records.names import OVERHEAD
-from leadline.records.outcome import RuleCounts, ranked, run_outcome
+from leadline.records.outcome import RuleCounts, RunOutcome, ranked, run_outcome
 
 WORKER = WorkerDocument(steps={"train": 603, "eval": 60})
 DONE = RunStatus("Completed", exit_status=0)
@@ -352,6 +352,31 @@ def test_remarks_follow_the_line_of_a_run_without_problems() -> None:
     assert outcome.to_dict()["remarks"] == [remark]
     listed = run_outcome(DONE, RuleSummary(complete=True, rules=CLEAR, remarks=(remark,)), [WORKER])
     assert listed.brief.endswith(" Remark: the loss was still falling after 60 updates.")
+
+
+def test_a_training_that_is_no_better_than_guessing_says_so_first() -> None:
+    chance = "loss stayed at 0.731 in the last 60 of 120 updates, no better than always guessing (0.68)"
+    remarks = ("the loss was still falling after 60 updates", chance)
+
+    def outcome(status: RunStatus, *rules: SummarizedRule, time: TimeSummary | None = None) -> RunOutcome:
+        return run_outcome(status, RuleSummary(complete=True, rules=rules, remarks=remarks, time=time), [WORKER])
+
+    ended = outcome(DONE, *CLEAR)
+    assert (ended.level, ended.word) == ("advice", "● advice")
+    assert ended.verdict.startswith(f"{chance}; no other problem found")
+    assert ended.text.count(chance) == 1
+    assert ended.text.endswith("Remark: the loss was still falling after 60 updates.")
+    assert ended.advice.startswith("leadline check")
+    assert ended.to_dict()["remarks"] == list(remarks)
+    slow = TimeSummary(bound={"kind": "input", "message": "waiting for data"})
+    assert "waiting" not in outcome(DONE, *CLEAR, time=slow).headline
+    tested = outcome(DONE, *CLEAR, rule("unlearnable_batch"))
+    assert (tested.level, tested.advice) == ("advice", "")
+    trees = run_outcome(DONE, RuleSummary(rules=CLEAR, remarks=remarks), [WorkerDocument(framework="xgboost 3.2")])
+    assert (trees.level, trees.advice) == ("advice", "")
+    assert chance not in outcome(DONE, SPIKE).text
+    assert chance not in outcome(RunStatus("InProgress"), *CLEAR).text
+    assert outcome(RunStatus("Failed"), *CLEAR).level == "fatal"
 
 
 @pytest.mark.parametrize(

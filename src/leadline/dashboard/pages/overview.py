@@ -130,10 +130,14 @@ def _models(opened: OpenedRun) -> list[str]:
 
 
 def _losses(opened: OpenedRun) -> list[str]:
-    """Return a scalar of each of the first losses and metrics."""
+    """Return the first loss, scalars that findings are about, and a scalar of each of the next losses and metrics."""
     groups = metrics(opened.digest)
-    selected = {**groups.get("losses", {}), **groups.get("metrics", {})} or groups.get("others", {})
-    return [names[0] for names in list(selected.values())[:_MAX_LOSSES]]
+    shown = [*groups.get("losses", {}).values(), *groups.get("metrics", {}).values()]
+    others = list(groups.get("others", {}).values())
+    about = {names[0] for names in opened.run.findings()["tensors"].to_pylist() if names}
+    named = [names for names in (*shown, *others) if about.intersection(names)]
+    selected = [*shown[:1], *named, *(shown[1:] or ([] if shown else others))]
+    return list(dict.fromkeys(names[0] for names in selected))[:_MAX_LOSSES]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ PAGE_FINDINGS: Final = 200
 """Findings per page."""
 _AROUND_NS: Final = 15_000_000_000
 _AROUND_STEPS: Final = 50
+_COUNTED: Final = {"nonfinite": "nonfinite_count"}
+"""Numbers of a finding that are a statistic of another name."""
 
 
 def rules(request: Request) -> Response:
@@ -98,7 +100,8 @@ class Links:
         for name in finding.tensors:
             captured = [statistic for statistic in self._captured.get(name, ()) if not is_array(statistic)]
             if captured:
-                statistics = [name for name in ("value", *finding.evidence_names) if name in captured]
+                about = ("value", *(_COUNTED.get(name, name) for name in finding.evidence_names))
+                statistics = [name for name in about if name in captured]
                 start, end = max(0, finding.step - _AROUND_STEPS), finding.last_step + _AROUND_STEPS + 1
                 statistic = (statistics or [preferred(order_statistics(captured))])[0]
                 return urlencode({"name": name, "statistic": statistic, "start_step": start, "end_step": end})

@@ -37,7 +37,8 @@ def tensors(request: Request) -> Response:
 def _list(request: Request, opened: OpenedRun) -> Response:
     parameters = request.query_params
     collection, filter_text = parameters.get("collection", ""), parameters.get("q", "")
-    rows = view.tensor_rows(opened, collection=collection, filter_text=filter_text)
+    sort = parameters.get("sort", "")
+    rows = view.sort_rows(view.tensor_rows(opened, collection=collection, filter_text=filter_text), sort)
     first = max(0, (parse_integer(parameters.get("page")) or 1) - 1) * PAGE_ROWS
     scalars = tensor_charts.scalar_groups(opened.digest)
     metrics = tensor_charts.metrics(opened.digest)
@@ -52,6 +53,9 @@ def _list(request: Request, opened: OpenedRun) -> Response:
             "collections": view.collections_of(opened),
             "collection": collection,
             "filter_text": filter_text,
+            "sort": sort,
+            "has_raw": any(row.stored for row in rows),
+            "has_findings": any(row.findings for row in rows),
             "groups": scalars,
             "metrics": [
                 names[0]

@@ -43,10 +43,10 @@ function showOutcome({ elt, xhr, successful }) {
   if (!successful) showNotice(errorOf(xhr), "bad", form);
   else if (elt.matches("[data-downloads-report]")) download();
   else {
-    showNotice("Request sent; its status is shown above.", "", form);
+    drawer.querySelector(".request-notice")?.remove();
     const requests = drawer.querySelector("[data-requests]");
     htmx.trigger(requests, "refresh");
-    requests.scrollIntoView({ block: "nearest" });
+    requests.parentElement.scrollTop = 0;
   }
   form?.closest("dialog:not(.drawer)")?.close();
 }

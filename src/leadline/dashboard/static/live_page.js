@@ -2,7 +2,7 @@
 import { showsParts } from "./live_events.js";
 
 const RETRY_MS = 1500;
-const KEPT = ".chart, .range-bar, dialog, :is(input, select, textarea):focus"; // drawn by scripts or in use
+const KEPT = ".chart, .range-bar, dialog, select[data-sets], :is(input, select, textarea):focus"; // drawn by scripts, chosen, or in use
 let pressed = null; // element under a pressed pointer: changing it would lose the click
 
 export function startLivePage() {

@@ -44,7 +44,7 @@ def left_out(names: Sequence[str], advice: str) -> Tested:
 def ignored_inputs(names: Sequence[str]) -> Tested:
     """Return the failure of inputs that the loss does not depend on."""
     return failed(
-        f"the loss does not depend on the input {', '.join(names)}: that of other samples changes no digit",
+        f"the loss does not depend on the input {', '.join(names)}: with that of other samples it stays the same",
         ADVICE_INPUT,
         inputs=list(names),
     )

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from leadline.records.formatting import significant
 from leadline.records.loss_roles import role_of
 from leadline.records.metric_names import PRINTED, is_upward, printed_resolution
-from leadline.records.names import CHECKS
+from leadline.records.names import CHECKS, NO_BETTER
 from leadline.rules import Clear, Needs, Rule, Severity, TensorNeed, TensorReading, Undecided, Verdict, Window
 from leadline.rules.booster_detection import is_from_booster
 from leadline.rules.bounds import PositiveInt
@@ -250,9 +250,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         is_better = best > bound + margin if is_up else best < bound - margin
         if is_better:
             return ""
-        return (
-            f"{name} of the last validation is {significant(level)}, no better than {predictor} ({significant(bound)})"
-        )
+        return f"{name} of the last validation is {significant(level)}, {NO_BETTER} {predictor} ({significant(bound)})"
 
 
 def _of_still_evaluations(known: _Known, key: _Key) -> str:
@@ -296,7 +294,7 @@ def _of_training(known: _Known) -> str:
         if is_no_better and not _is_falling(values):
             vanished = known.gradients.get(worker, GradientSizes()).vanished()
             return (
-                f"{name} stayed at {level:.4g} in the last {len(half):,} of {known.updates:,} updates, no better than "
+                f"{name} stayed at {level:.4g} in the last {len(half):,} of {known.updates:,} updates, {NO_BETTER} "
                 f"{predictor} ({bound:.4g})" + (f"; {vanished.description()}" if vanished is not None else "")
             )
     return ""

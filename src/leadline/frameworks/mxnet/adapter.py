@@ -59,6 +59,7 @@ class MXNetAdapter:
         self._patches, self._clipping, self._labels = Patches(), NormClipping(), Labels()
         self._callbacks: StepCallbacks | None = None
         self._blocks: GluonHooks | None = None
+        self._steps: GluonSteps | None = None
         self._imports: ImportWatch | None = None
         self._profiling = ScriptProfiling()
         self._uncaptured, self._data_loading = Uncaptured(REASONS, note), DataLoading()
@@ -75,6 +76,9 @@ class MXNetAdapter:
     def steps_before(self, optimizer: Any) -> int | None:
         """Return the number of updates that the optimizer of a trainer has counted; its saved states contain it."""
         return int(optimizer._optimizer.num_update)
+
+    def takes_over(self, optimizer: Any) -> bool:
+        return self._steps is not None and self._steps.is_over
 
     def describe(self) -> TrainingDescription:
         return {}
@@ -101,7 +105,7 @@ class MXNetAdapter:
         self._callbacks = callbacks
         losses = Losses()
         self._blocks = GluonHooks(callbacks, guard, losses, self._note)
-        steps = GluonSteps(callbacks, losses, self._blocks.take_loss_facts)
+        steps = self._steps = GluonSteps(callbacks, losses, self._blocks.take_loss_facts)
         self._blocks.install()
         self._clipping.install(guard, callbacks)
         self._uncaptured.install(guard, CALLS)
@@ -130,7 +134,7 @@ class MXNetAdapter:
         self._data_loading.uninstall()
         if self._blocks is not None:
             self._blocks.uninstall()
-        self._blocks = self._callbacks = None
+        self._blocks = self._callbacks = self._steps = None
 
     def subject(self, optimizer: Any) -> MXNetSubject:
         parameters = [parameter_of(optimizer, tensor) for tensor in trained_by(optimizer)]

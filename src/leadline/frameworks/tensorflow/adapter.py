@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from leadline.frameworks.tensorflow import cluster
 from leadline.frameworks.tensorflow.capture import Optimized, TensorFlowSubject
 from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
 from leadline.frameworks.tensorflow.diagnose import coverage_gaps, inventory, layer_paths
+from leadline.frameworks.tensorflow.handover import Handover
 from leadline.frameworks.tensorflow.keras_hooks import KerasHooks
 from leadline.frameworks.tensorflow.manual_updates import VariableSteps, VariableUpdates
 from leadline.frameworks.tensorflow.profiles import XlaRecording
@@ -89,6 +90,9 @@ class TensorFlowAdapter:
         iterations = getattr(getattr(optimizer, "inner_optimizer", optimizer), "iterations", None)
         return None if iterations is None else int(tf.convert_to_tensor(iterations))
 
+    def takes_over(self, optimizer: Any) -> bool:
+        return self._steps is not None and self._steps.takes_over(optimizer)
+
     def inventory(self, optimizers: Sequence[Any]) -> Inventory:
         return inventory([self._optimized(optimizer) for optimizer in optimizers])
 
@@ -112,7 +116,7 @@ class TensorFlowAdapter:
         callbacks.timeline.facts.setdefault("device", _device())
         self._tracing.loss_facts = callbacks.facts.of("facts about loss calls are")
         replays = Replays(self._tracing, self._note, partial(record_compilation, callbacks))
-        steps = self._steps = Steps(callbacks, guard, self._tracing, replays, self._note)
+        steps = self._steps = Steps(callbacks, guard, self._tracing, replays, self._note, Handover(self._trained_by))
         self._patches.replace(Function, "__call__", lambda original: _make_call(original, steps))
         manual = VariableSteps(steps, guard)
         manual.install(self._patches)
@@ -138,6 +142,16 @@ class TensorFlowAdapter:
     def subject(self, optimizer: Any) -> TensorFlowSubject:
         assert self._steps is not None
         return TensorFlowSubject(optimizer, self._optimized, self._steps, self._note)
+
+    def _trained_by(self, owner: Any) -> Iterable[Any]:
+        """Return the variables that an owner of steps trains, as far as it knows them."""
+        if isinstance(owner, Function):
+            facts = self._tracing.facts_of(owner)
+            return facts.variables.values() if facts is not None else ()
+        if isinstance(owner, VariableUpdates):
+            return owner.variables().values()
+        inner = getattr(owner, "inner_optimizer", owner)
+        return inner._trainable_variables if inner.built else ()
 
     def _optimized(self, owner: Any) -> Optimized:
         if isinstance(owner, Function):
@@ -211,7 +225,7 @@ def _make_gradient(
             result = original(tape, target, sources, *args, **kwargs)
         else:
             guard.run(manual.end)
-            guard.run(steps.begin_backward)
+            guard.run(steps.begin_backward, tape)
             result = original(tape, target, sources, *args, **kwargs)
             guard.run(steps.end_backward)
             guard.run(_expect_update, manual, sources, result)

@@ -17,6 +17,7 @@ from leadline.frameworks.kit.fresh_gradients import FRESH_GRADIENTS
 from leadline.frameworks.kit.loss_facts import NO_FACTS
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
+from leadline.frameworks.tensorflow.handover import Handover
 from leadline.frameworks.tensorflow.loss_only_batches import LossOnlyBatches, scores_of
 from leadline.frameworks.tensorflow.losses import LossReading, LossTotals
 from leadline.frameworks.tensorflow.replay import Replays, StepCall
@@ -57,6 +58,7 @@ class Steps:
 
     Args:
         forward_items: Returns what is captured of layers in the current step.
+        handover: Follows the owner of the steps.
     """
 
     def __init__(
@@ -66,8 +68,10 @@ class Steps:
         tracing: Tracing,
         replays: Replays,
         note: Callable[[str], None],
+        handover: Handover,
     ) -> None:
         self._callbacks, self._guard, self._note = callbacks, guard, note
+        self.handover = handover
         self.progress = callbacks.timeline.progress
         self.layers = callbacks.facts.of("layers and gradients within functions are")
         self.checks: TensorFlowChecks | None = None
@@ -239,9 +243,14 @@ class Steps:
         if self.phase is None or self.phase.mode != "train":
             self.finish()
 
-    def begin_backward(self) -> None:
+    def takes_over(self, owner: Any) -> bool:
+        """Return whether the step that ends shows that the training of another owner is over."""
+        return self.handover.is_over(owner, self.phase, self._call.function if self._call is not None else None)
+
+    def begin_backward(self, tape: Any) -> None:
         """Begin to compute gradients outside of a function."""
         timeline = self._callbacks.timeline
+        self.handover.note_tape(tape)
         timeline.end_forward()
         timeline.begin_backward()
 
@@ -329,6 +338,8 @@ class Steps:
         for at in range(step.steps):
             for owner in step.owners:
                 callbacks.after_update(owner, is_skipped=step.is_skipped)
+                if callbacks.ends_steps(owner):
+                    self.handover.follow(owner, phase)
             if at == 0:
                 self._call = None
                 self._replays.release()

@@ -20,11 +20,14 @@ from leadline.frameworks.capabilities import (
     EndsStepsLater,
     EndsTraining,
     Evaluates,
+    KeepsBatch,
     MeasuresMemory,
     RecordsDataLoading,
     RecordsProfiles,
+    SeesTrainingsEnd,
 )
 from leadline.frameworks.import_watch import ImportWatch
+from leadline.frameworks.kit.named_tensor import NamedTensor
 from leadline.frameworks.pending import PendingNumbers
 from leadline.frameworks.training_description import TrainingDescription
 from leadline.instrumentation.check import StepChecks
@@ -227,7 +230,11 @@ class LoadedAdapters:
     def takes_over(self, optimizer: object) -> bool:
         """Return whether the latest step of an optimizer shows that the owner of the steps has ended its own."""
         adapter = self.adapter_of(optimizer)
-        return isinstance(adapter, ContinuesTrainings) and adapter.takes_over(optimizer)
+        return isinstance(adapter, SeesTrainingsEnd) and adapter.takes_over(optimizer)
+
+    def batch(self) -> list[NamedTensor]:
+        """Return what the current step was given, as numpy arrays, as far as it still exists."""
+        return [tensor for adapter in self._adapters if isinstance(adapter, KeepsBatch) for tensor in adapter.batch()]
 
     def register(self, model: object) -> None:
         """Register a model, so that it need not be searched for.

@@ -31,6 +31,8 @@ COLLECTIONS: Final[tuple[str, ...]] = (
     "full_shap",
     "trees",
 )
+WHOLE_DATA: Final = "whole_data"
+"""The collection of what a training was given as a whole, where the inputs of a batch are not known."""
 GRADIENT_NORMS: Final = "gradient_norms"
 """The norm of all gradients of an optimizer, before and after clipping, and whether clipping changed them."""
 CHECKS: Final = "checks"

@@ -17,8 +17,10 @@ from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.kit.late_scalar import LateRow
+from leadline.frameworks.kit.named_tensor import NamedTensor
 from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.labels import Labels
+from leadline.frameworks.mxnet.arrays import arrays_in, read
 from leadline.frameworks.mxnet.blocks import GluonHooks
 from leadline.frameworks.mxnet.capture import MXNetSubject, is_updated_on_kvstore, parameter_of, trained_by
 from leadline.frameworks.mxnet.clipping import NormClipping
@@ -79,6 +81,14 @@ class MXNetAdapter:
 
     def takes_over(self, optimizer: Any) -> bool:
         return self._steps is not None and self._steps.is_over
+
+    def batch(self) -> list[NamedTensor]:
+        given = self._steps.losses.given if self._steps is not None else None
+        if given is None:
+            return []
+        name, inputs = given
+        arrays = enumerate(arrays_in(inputs))
+        return [NamedTensor(f"{name}_input_{at}", ("inputs", "layers"), read(array)) for at, array in arrays]
 
     def describe(self) -> TrainingDescription:
         return {}

@@ -48,6 +48,8 @@ class Losses:
         self._late: list[LossMean] = []
         self.candidate: tuple[Any, LossOutput] | None = None
         """The last call of a block without parameters, which may be a criterion of the script, and its output."""
+        self.given: tuple[str, Sequence[Any]] | None = None
+        """The last block with parameters that the script has called, and its inputs."""
         self.criteria: weakref.WeakSet[Any] = weakref.WeakSet()
         """Blocks of the script at whose output a backward pass began."""
 
@@ -55,7 +57,7 @@ class Losses:
         """Forget all calls: a step ends."""
         self._calls.clear()
         self._unscaled.clear()
-        self.candidate = None
+        self.candidate = self.given = None
 
     def add(self, name: str, output: Any) -> None:
         """Add a call of a loss block."""

@@ -93,6 +93,9 @@ class TensorFlowAdapter:
     def takes_over(self, optimizer: Any) -> bool:
         return self._steps is not None and self._steps.takes_over(optimizer)
 
+    def batch(self) -> list[NamedTensor]:
+        return self._steps.given() if self._steps is not None else []
+
     def inventory(self, optimizers: Sequence[Any]) -> Inventory:
         return inventory([self._optimized(optimizer) for optimizer in optimizers])
 

@@ -15,8 +15,10 @@ from leadline.frameworks.capture_requests import CapturedTensor, numbers_of
 from leadline.frameworks.keras.frozen import frozen_parameters
 from leadline.frameworks.kit.fresh_gradients import FRESH_GRADIENTS
 from leadline.frameworks.kit.loss_facts import NO_FACTS
+from leadline.frameworks.kit.named_tensor import NamedTensor
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
+from leadline.frameworks.tensorflow.given_arrays import given_to, given_to_fit
 from leadline.frameworks.tensorflow.handover import Handover
 from leadline.frameworks.tensorflow.loss_only_batches import LossOnlyBatches, scores_of
 from leadline.frameworks.tensorflow.losses import LossReading, LossTotals
@@ -35,6 +37,8 @@ class Phase(NamedTuple):
 
     mode: str
     model: Any
+    data: Any = None
+    """What it was given first."""
 
 
 @dataclass(slots=True)
@@ -150,6 +154,12 @@ class Steps:
         if self._call is not None and self._call.replayed is not None:
             return self._call.replayed
         return self.eager_taps.values() if self.eager_taps is not None else []
+
+    def given(self) -> list[NamedTensor]:
+        """Return the arrays that the current step was given: those of its function, or all of ``fit``."""
+        if self.phase is not None:
+            return given_to_fit(self.phase.data)
+        return given_to(self._call) if self._call is not None else []
 
     def prepare(self, items: Sequence[CaptureItem]) -> None:
         """Trace what ``replay`` will need of the current step."""
@@ -273,11 +283,11 @@ class Steps:
 
     # --- Keras --------------------------------------------------------------------------------------------
 
-    def begin_phase(self, mode: str, model: Any) -> None:
-        """Begin ``fit``, ``evaluate`` or ``predict``."""
+    def begin_phase(self, mode: str, model: Any, data: Any) -> None:
+        """Begin ``fit``, ``evaluate`` or ``predict``, with the data that it is given."""
         self.finish()
         self.loss_only.forget()
-        self._phases.append(Phase(mode, model))
+        self._phases.append(Phase(mode, model, data))
 
     def end_phase(self) -> None:
         """End the method that began last."""

@@ -32,7 +32,7 @@ from leadline.frameworks.pending import PendingNumbers
 from leadline.frameworks.training_description import TrainingDescription
 from leadline.instrumentation.check import StepChecks
 from leadline.instrumentation.guard import Guard
-from leadline.records.names import Family
+from leadline.records.names import COMPUTES_LATER, Family
 from leadline.records.plan import CaptureItem, may_select_family
 
 FRAMEWORKS: Final = {
@@ -47,6 +47,8 @@ FRAMEWORKS: Final = {
 """Makers of adapters by module name; ``training/bootstrap/site/sitecustomize.py`` waits for the same names.
 
 A maker returns None where the adapter of another framework serves this one."""
+_LATE: Final = frozenset({"jax", "mxnet", "tensorflow"})
+"""Frameworks that compute while the script goes on, also on processors."""
 TITLES: Final = {
     "xgboost": "XGBoost",
     "lightgbm": "LightGBM",
@@ -211,6 +213,8 @@ class LoadedAdapters:
         adapter = self.adapter_of(optimizer)
         if adapter not in self._training:
             self._training.append(adapter)
+            if adapter.name in _LATE and self._callbacks is not None:
+                self._callbacks.timeline.facts[COMPUTES_LATER] = True
             if self._checks is not None and not isinstance(adapter, ChecksSteps):
                 why = f"a training with {TITLES.get(adapter.name, adapter.name)} cannot be repeated for tests"
                 why += "; one with PyTorch, JAX or TensorFlow can"

@@ -9,11 +9,13 @@ from functools import partial
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.data.ops.iterator_ops import OwnedIterator
 from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.capture_requests import ColumnSets, record_compilation
+from leadline.frameworks.kit.batch_waits import BatchWaits
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, parameter_collections
 from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.patches import Patches
@@ -127,6 +129,8 @@ class TensorFlowAdapter:
         self._patches.replace(
             tf.GradientTape, "gradient", lambda original: _make_gradient(original, steps, manual, guard)
         )
+        waits = BatchWaits(callbacks.timeline, guard)
+        self._patches.replace(OwnedIterator, "__next__", lambda original: _make_next(original, waits))
         self._keras = KerasHooks(steps, guard)
         self._keras.install()
         self._uncaptured.install(guard, CALLS, [KERAS_2])
@@ -218,6 +222,15 @@ def _make_call(original: Callable[..., Any], steps: Steps) -> Callable[..., Any]
         return call(original, function, args, kwargs)
 
     return __call__
+
+
+def _make_next(original: Callable[[Any], Any], waits: BatchWaits) -> Callable[[Any], Any]:
+    timed = waits.make_next(original)
+
+    def __next__(iterator: Any) -> Any:
+        return timed(iterator) if is_eager() else original(iterator)
+
+    return __next__
 
 
 def _make_gradient(

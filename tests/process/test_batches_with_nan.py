@@ -27,7 +27,10 @@ def test_the_batch_with_a_nan_is_the_origin(framework: str, tmp_path: Path) -> N
     job = (PYTHONS[framework], script("nan_row.py"), framework)
     words = [PYTHONS[framework], *command((), *job, root=tmp_path)[1:]]
     variables = ON_TENSORFLOW if PYTHONS[framework] == TENSORFLOW else {}
-    run = finish(words, tmp_path, env=environment(**variables)).run
+    ended = finish(words, tmp_path, env=environment(**variables))
+    run = ended.run
+    if framework == "function":
+        assert any("watching sequential (4 parameters, Adam)" in line for line in ended.said)
     (finding,) = [found for found in run.findings().to_pylist() if found["rule"] == "nonfinite_origin"]
     assert finding["message"] == SAID[framework]
     assert finding["step"] == 21

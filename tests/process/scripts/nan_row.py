@@ -32,7 +32,7 @@ def function() -> None:
     import keras
     import tensorflow as tf
 
-    net = keras.Sequential([keras.Input((20,)), keras.layers.Dense(2)])
+    net = keras.Sequential([keras.Input((20,)), keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(2)])
     cost = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     optimizer = keras.optimizers.Adam(1e-3)
 

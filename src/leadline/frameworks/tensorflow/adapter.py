@@ -172,7 +172,6 @@ class TensorFlowAdapter:
             kind = type(owner).__name__
             return Optimized("GradientTape", kind, kind, self._prefix(owner, kind), parameters, [], dict)
         phase = self._steps.phase if self._steps is not None else None
-        model = type(phase.model).__name__ if phase is not None else type(owner).__name__
         inner = getattr(owner, "inner_optimizer", owner)
         given = self._steps.eager_variables if self._steps is not None else ()
         updated = inner._trainable_variables if inner.built else given
@@ -184,6 +183,8 @@ class TensorFlowAdapter:
             if len(variable.shape)
         ]
         prefix = self._prefix(owner, inner.name)
+        named = _model_of([name for name, _ in names]) or type(owner).__name__
+        model = type(phase.model).__name__ if phase is not None else named
         return Optimized(
             model, type(inner).__name__, inner.name, prefix, parameters, variables, lambda: _settings(inner)
         )
@@ -277,6 +278,14 @@ def _record_gradient(steps: Steps, target: Any, sources: Any, gradients: Any) ->
 
 def _is_variable(source: Any) -> bool:
     return isinstance(source, tf.Variable) or (hasattr(source, "path") and hasattr(source, "value"))
+
+
+def _model_of(names: Sequence[str]) -> str:
+    """Return the model of Keras that all of some variables are in, by their paths; empty: none, or a single layer."""
+    parts = [name.split("/") for name in names]
+    roots = {path[0] for path in parts}
+    layers = {path[1] for path in parts if len(path) > 2}
+    return roots.pop() if len(roots) == 1 and len(layers) > 1 else ""
 
 
 def _is_of_keras(thing: object) -> bool:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from leadline.analysis.loader_advice import OR_RESULTS, WAITING_SHARE
 from leadline.analysis.overload import Overload, find_overload, own_shares
 from leadline.analysis.ranks import Ranks, SlowRank
 from leadline.analysis.steps import Integers, StepTable
@@ -40,9 +41,6 @@ _LEAST_SECONDS: Final = 0.002
 _FULL_PERCENT: Final = 95.0
 _IDLE_PERCENT: Final = 50.0
 _COMPUTING: Final = ("forward", "backward", "optimizer")
-_WAITING_SHARE: Final = 0.2
-"""A phase in which the training's thread uses a processor, or is ready to, for less than this share of the time is
-waiting."""
 _LONG_FACTOR: Final = 3.0
 """Steps longer than this many medians are long."""
 _MIN_STEPS: Final = 5
@@ -90,6 +88,7 @@ def find_bottleneck(
     *,
     framework: str = "",
     loader: tuple[int, int] | None = None,
+    computes_later: bool = False,
 ) -> Bottleneck | None:
     """Find the bottleneck of the training steps of a run.
 
@@ -107,6 +106,7 @@ def find_bottleneck(
         verdicts: The state of each rule, as ``describe.rule_state``.
         framework: What trains, which changes the suggestions: ``tensorflow 2.21``, …; empty: PyTorch.
         loader: The worker processes of the data loader, and the processors of its node; None: unknown.
+        computes_later: Whether the framework computes while the script goes on.
     Returns:
         The bottleneck; None if too few steps were timed, if the machine was so overloaded that times say nothing (but
         of data that the training's thread loads itself), or if what takes the most time was not measured. Compute is
@@ -128,12 +128,13 @@ def find_bottleneck(
     if overload is not None and overload.is_severe:
         # a thread that loads its data itself waits for a processor there as elsewhere, which changes no share
         loads_itself = loader is not None and loader[0] == 0
-        return _largest(times, input_state, evidence, tries, only="data") if loads_itself else None
+        only = {"data": (INPUT, "waiting for data", tries[INPUT])}
+        return _largest(times, only, evidence) if loads_itself and input_state != "clear" else None
     if overload is not None and times.ready:
         times = times.without_waits(overload)
     bottleneck = (
         (_waiting(ranks.straggler, evidence, tries) if ranks is not None and ranks.straggler is not None else None)
-        or _largest(times, input_state, evidence, tries)
+        or _largest(times, _candidates(times, input_state, tries, computes_later=computes_later), evidence)
         or _blocked(times, evidence, tries)
         or _idle_gpu(system, later, evidence, tries)
         or (_computing(times, evidence, tries) if is_boosted_run or _is_forward_known(times) else None)
@@ -232,9 +233,14 @@ def _waiting(straggler: SlowRank, evidence: Evidence, tries: Tries) -> Bottlenec
     )
 
 
-def _largest(times: _Times, input_bound: str, evidence: Evidence, tries: Tries, *, only: str = "") -> Bottleneck | None:
+_Candidate = tuple[str, str, str]
+"""The kind of a bottleneck, what the time is, and what to try."""
+
+
+def _candidates(times: _Times, input_bound: str, tries: Tries, *, computes_later: bool) -> dict[str, _Candidate]:
+    """Return what each phase may be the bottleneck for."""
     candidates = {
-        "host": _before_the_model(times, input_bound, tries),
+        "host": _before_the_model(times, input_bound, tries, computes_later=computes_later),
         OVERHEAD: (HOST, "Leadline's overhead", tries[OVERHEAD]),
         "data": (INPUT, "waiting for data", tries[INPUT]),
         "collective": (COMMUNICATION, "collectives between ranks", tries[COMMUNICATION]),
@@ -244,12 +250,14 @@ def _largest(times: _Times, input_bound: str, evidence: Evidence, tries: Tries, 
     }
     if input_bound == "clear":
         del candidates["data"]
+    return candidates
+
+
+def _largest(times: _Times, candidates: Mapping[str, _Candidate], evidence: Evidence) -> Bottleneck | None:
     large = [
         name
         for name in candidates
-        if only in ("", name)
-        and times.shares.get(name, 0.0) * times.step_seconds >= _LEAST_SECONDS
-        and times.are_large(name)
+        if times.shares.get(name, 0.0) * times.step_seconds >= _LEAST_SECONDS and times.are_large(name)
     ]
     if not large:
         return None
@@ -259,13 +267,15 @@ def _largest(times: _Times, input_bound: str, evidence: Evidence, tries: Tries, 
     return Bottleneck(kind, name, message, suggestion, evidence)
 
 
-def _before_the_model(times: _Times, input_bound: str, tries: Tries) -> tuple[str, str, str]:
-    """Return the kind, the description and what to try of time before the model is called."""
-    if times.ready.get("host", 1.0) >= _WAITING_SHARE:
+def _before_the_model(times: _Times, input_bound: str, tries: Tries, *, computes_later: bool) -> _Candidate:
+    """Return what time before the model is called is."""
+    if times.ready.get("host", 1.0) >= WAITING_SHARE:
         return HOST, "work on the host before the model is called: loading data, callbacks or other code", tries["host"]
     wait = "a wait of the script before it calls the model"
     if input_bound == "clear":
         return HOST, wait, tries["blocked"]
+    if computes_later:
+        return HOST, f"{wait}: {OR_RESULTS}", tries["host wait"]
     return INPUT, f"{wait}: for its data, most likely", tries["host wait"]
 
 
@@ -273,7 +283,7 @@ def _blocked(times: _Times, evidence: Evidence, tries: Tries) -> Bottleneck | No
     """Return a compute phase in which the training's thread waits instead of computing."""
     phase = max(_COMPUTING, key=lambda name: times.shares.get(name, 0.0))
     ready_share = times.ready.get(phase, 1.0)
-    if ready_share >= _WAITING_SHARE or not times.are_large(phase):
+    if ready_share >= WAITING_SHARE or not times.are_large(phase):
         return None
     message = (
         f"{_percent(evidence, phase)} is {phase}, of which the training's thread waits {100 * (1 - ready_share):.0f} %"

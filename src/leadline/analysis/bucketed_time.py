@@ -18,7 +18,7 @@ from leadline.analysis.steps import StepTable, read_steps
 from leadline.analysis.time_breakdown import TimeBreakdown, device_names, loader_of, read_throughput, rule_states
 from leadline.analysis.trees import framework_of
 from leadline.reader.run import Run
-from leadline.records.names import MODES, PARTS
+from leadline.records.names import COMPUTES_LATER, MODES, PARTS
 from leadline.store.run_state import read_nodes, read_workers
 
 MAX_BUCKETS: Final = 2_000
@@ -53,6 +53,7 @@ def bucketed_time_breakdown(run: Run, digest: Digest, verdicts: Mapping[str, str
             rule_states(run.path) if verdicts is None else verdicts,
             framework=framework_of(run.path),
             loader=loader_of(run.path),
+            computes_later=any(known.get(COMPUTES_LATER) for known in facts.values()),
         ),
         find_overload(steps),
     )

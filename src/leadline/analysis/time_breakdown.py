@@ -22,6 +22,7 @@ from leadline.reader.archive import Archive
 from leadline.reader.find_runs import read_manifest
 from leadline.records.describe import states_of
 from leadline.records.documents import NodeDocument, WorkerDocument
+from leadline.records.names import COMPUTES_LATER
 from leadline.store import layout
 from leadline.store.run_state import read_nodes, read_rule_summary, read_status, read_workers
 
@@ -193,6 +194,7 @@ def time_breakdown(
         rule_states(run) if verdicts is None else verdicts,
         framework=framework_of(run),
         loader=loader_of(run),
+        computes_later=any(known.get(COMPUTES_LATER) for known in facts.values()),
     )
     if overload is not None and bottleneck is not None:
         overload = replace(overload, loads_most=False)  # what the training waits for is known

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
+from leadline.frameworks.kit.named_tensor import NamedTensor
 from leadline.frameworks.pending import PendingNumbers
 from leadline.instrumentation.check import StepChecks
 from leadline.instrumentation.guard import Guard
@@ -59,8 +60,24 @@ class ContinuesTrainings(Protocol):
     def continues(self, optimizer: object) -> bool:
         """Return whether an optimizer goes on with the training of the one before; called in its first step."""
 
+
+@runtime_checkable
+class SeesTrainingsEnd(Protocol):
+    """The capability to see, in the first step of an optimizer, that the training before it is over.
+
+    Without it that step is not counted.
+    """
+
     def takes_over(self, optimizer: object) -> bool:
         """Return whether the latest step of an optimizer shows that the owner of the steps has ended its own."""
+
+
+@runtime_checkable
+class KeepsBatch(Protocol):
+    """The capability to look at what the current step was given once its loss is known."""
+
+    def batch(self) -> Sequence[NamedTensor]:
+        """Return what the current step was given, as numpy arrays, as far as it still exists."""
 
 
 @runtime_checkable

@@ -20,16 +20,19 @@ from leadline.frameworks.capabilities import (
     EndsStepsLater,
     EndsTraining,
     Evaluates,
+    KeepsBatch,
     MeasuresMemory,
     RecordsDataLoading,
     RecordsProfiles,
+    SeesTrainingsEnd,
 )
 from leadline.frameworks.import_watch import ImportWatch
+from leadline.frameworks.kit.named_tensor import NamedTensor
 from leadline.frameworks.pending import PendingNumbers
 from leadline.frameworks.training_description import TrainingDescription
 from leadline.instrumentation.check import StepChecks
 from leadline.instrumentation.guard import Guard
-from leadline.records.names import Family
+from leadline.records.names import COMPUTES_LATER, Family
 from leadline.records.plan import CaptureItem, may_select_family
 
 FRAMEWORKS: Final = {
@@ -44,6 +47,8 @@ FRAMEWORKS: Final = {
 """Makers of adapters by module name; ``training/bootstrap/site/sitecustomize.py`` waits for the same names.
 
 A maker returns None where the adapter of another framework serves this one."""
+_LATE: Final = frozenset({"jax", "mxnet", "tensorflow"})
+"""Frameworks that compute while the script goes on, also on processors."""
 TITLES: Final = {
     "xgboost": "XGBoost",
     "lightgbm": "LightGBM",
@@ -208,6 +213,8 @@ class LoadedAdapters:
         adapter = self.adapter_of(optimizer)
         if adapter not in self._training:
             self._training.append(adapter)
+            if adapter.name in _LATE and self._callbacks is not None:
+                self._callbacks.timeline.facts[COMPUTES_LATER] = True
             if self._checks is not None and not isinstance(adapter, ChecksSteps):
                 why = f"a training with {TITLES.get(adapter.name, adapter.name)} cannot be repeated for tests"
                 why += "; one with PyTorch, JAX or TensorFlow can"
@@ -227,7 +234,11 @@ class LoadedAdapters:
     def takes_over(self, optimizer: object) -> bool:
         """Return whether the latest step of an optimizer shows that the owner of the steps has ended its own."""
         adapter = self.adapter_of(optimizer)
-        return isinstance(adapter, ContinuesTrainings) and adapter.takes_over(optimizer)
+        return isinstance(adapter, SeesTrainingsEnd) and adapter.takes_over(optimizer)
+
+    def batch(self) -> list[NamedTensor]:
+        """Return what the current step was given, as numpy arrays, as far as it still exists."""
+        return [tensor for adapter in self._adapters if isinstance(adapter, KeepsBatch) for tensor in adapter.batch()]
 
     def register(self, model: object) -> None:
         """Register a model, so that it need not be searched for.

@@ -141,7 +141,9 @@ def missing(needs: Needs, coverage: Coverage, *, is_of_trees: bool = False) -> s
     if required:
         return coverage.why_missing(required[0])
     if collections:
-        return f"no {' or '.join(dict.fromkeys(map(str, collections)))} were captured"
+        first, *others = dict.fromkeys(map(str, collections))
+        of_others = f", nor any of the {len(others):,} other collections that it can use," if others else ""
+        return f"no {first}{of_others} were captured"
     if any(need.collection == "all" for need in needs.tensors):
         return "nothing was captured"
     return f"nothing whose name matches {needs.tensors[0].regex!r} was captured"

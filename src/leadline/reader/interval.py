@@ -67,6 +67,7 @@ class RowArgs(NamedTuple):
     ready_ns: int = -1
     """The thread's time; see ``Spans``."""
     run_delay_ns: int = -1
+    host_ready_ns: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,8 @@ class Spans:
     """The time since its thread began in which that used a processor or waited for one; -1: not taken."""
     run_delay_ns: Integers
     """That in which it waited for a processor; -1: not taken."""
+    host_ready_ns: Integers
+    """The time of the step's phase ``host`` in which the thread used a processor or waited for one; -1: not taken."""
 
 
 class Interval:
@@ -111,7 +114,7 @@ class Interval:
         """Add a timeline row."""
         columns = self._spans.get(key)
         if columns is None:
-            columns = self._spans[key] = ([], [], [], [], [], [])
+            columns = self._spans[key] = ([], [], [], [], [], [], [])
         for column, value in zip(columns, (step, start_ns, duration_ns, *(args or RowArgs())[1:]), strict=True):
             column.append(value)
 
@@ -139,7 +142,7 @@ class Interval:
             self._operators += later._operators
         for key, later_columns in later._spans.items():
             if needs is None or key.name in needs.phases:
-                known = self._spans.setdefault(key, ([], [], [], [], [], []))
+                known = self._spans.setdefault(key, ([], [], [], [], [], [], []))
                 steps, *others = later_columns
                 for column, more in zip(known, (place(key, steps) if place else steps, *others), strict=True):
                     column.extend(more)
@@ -176,5 +179,6 @@ def parse_row_args(args: str) -> RowArgs:
     if not isinstance(fields, dict):
         return RowArgs()
     every, *times = (fields.get(name) for name in ("every", "ready_ns", "run_delay_ns"))
+    times.append(fields.get("host_ready_ns", fields.get("host_cpu_ns")))
     weight = every if isinstance(every, int) and every > 0 else 1
     return RowArgs(str(fields.get("within") or ""), weight, *(ns if isinstance(ns, int) else -1 for ns in times))

@@ -21,6 +21,12 @@ _DOWN: Final = re.compile(
     r"loss|error|err(?![a-z])|perplexity|ppl|(?<![a-z])(mae|mse|rmse|mape|wer|cer|fid|nll|bpc)(?![a-z])", re.IGNORECASE
 )
 BINARY_ENTROPY: Final = re.compile(r"binary_?cross_?entropy|bce(with_?logits)?_?loss", re.IGNORECASE)
+BOOSTED: Final = re.compile(r"-(?P<metric>[a-z_0-9-]+?)(?:@[\d.]+)?$")
+"""A metric of XGBoost or LightGBM in the name of its values: ``<set>-<metric>``."""
+_BOOSTED_DOWN: Final = re.compile(
+    r"l[12]|l2_root|rmsle|mphe|quantile|fair|huber|poisson|gamma|gamma[_-]deviance|tweedie|kullback_leibler|"
+    r"[a-z]+-nloglik"
+)
 ENTROPY: Final = re.compile(r"cross_?entropy(?!.*logits)|nll_?loss", re.IGNORECASE)
 
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
@@ -55,6 +61,9 @@ NameKind = Literal["metric", "bookkeeping", "other"]
 
 def is_upward(name: str) -> bool | None:
     """Return whether higher is better; None if the name does not tell. If both match (``score_error``): False."""
+    boosted = BOOSTED.search(name)
+    if boosted is not None and _BOOSTED_DOWN.fullmatch(boosted["metric"]):
+        return False
     if _DOWN.search(name) or ENTROPY.search(name) or BINARY_ENTROPY.search(name):
         return False
     return True if _UP.search(name) else None

@@ -31,6 +31,10 @@ COLLECTIONS: Final[tuple[str, ...]] = (
     "full_shap",
     "trees",
 )
+COMPUTES_LATER: Final = "computes_later"
+"""The fact that a framework computes while the script goes on, which then may wait for the results of a step."""
+WHOLE_DATA: Final = "whole_data"
+"""The collection of what a training was given as a whole, where the inputs of a batch are not known."""
 GRADIENT_NORMS: Final = "gradient_norms"
 """The norm of all gradients of an optimizer, before and after clipping, and whether clipping changed them."""
 CHECKS: Final = "checks"

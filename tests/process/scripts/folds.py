@@ -1,6 +1,6 @@
 """Healthy trainings one after another in a process, each from the loss of guessing: FRAMEWORK.
 
-Prints the train step at which each begins, as JSON; an empty list where the first step of some is not counted.
+What trained before is kept alive. Prints the train step at which each begins, and the number of all steps, as JSON.
 """
 
 from __future__ import annotations
@@ -66,19 +66,78 @@ def torch() -> list[int]:
         train(critic, of_critic, 1)
         train(generator, of_generator, 1)
         step -= 1
-    return begins
+    return [*begins, step]
 
 
 def keras() -> list[int]:
+    """Folds by ``fit``, folds and stages in functions and eager, and a critic with its generator."""
     import keras
+    import tensorflow as tf
 
     keras.utils.set_random_seed(0)
+    cost = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    begins, kept, step = [], [], 0
+
+    def model(outputs: int = 2) -> Any:
+        hidden = keras.layers.Dense(16, activation="relu")
+        kept.append(keras.Sequential([keras.Input((20,)), hidden, keras.layers.Dense(outputs)]))
+        return kept[-1]
+
+    def stepping(variables: Any, loss_of: Any, *, is_function: bool, optimizer: Any) -> Any:
+        def train_step(x: Any, y: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = loss_of(x, y)
+            optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+            return loss
+
+        kept.append(optimizer)
+        return tf.function(train_step) if is_function else train_step
+
+    def train(train_step: Any, steps: int = 20) -> None:
+        nonlocal step
+        for x, y in batches()[:steps]:
+            train_step(x, y)
+            step += 1
+
     for _ in range(FOLDS):
-        model = keras.Sequential([keras.Input((20,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1)])
-        model.compile(keras.optimizers.Adam(2e-2), keras.losses.BinaryCrossentropy(from_logits=True))
+        net = model()
+        net.compile(keras.optimizers.Adam(2e-2), cost)
+        begins.append(step)
         for _ in range(2):  # `fit` of the same model again is the same training
-            model.fit(X[:480], Y[:480], epochs=1, batch_size=16, verbose=0, shuffle=False)
-    return []
+            net.fit(X[:320], Y[:320], epochs=1, batch_size=16, verbose=0, shuffle=False)
+            step += 20
+    for is_function in (True, False):
+        for _ in range(2):
+            net = model()
+            begins.append(step)
+            adam = keras.optimizers.Adam(2e-2)
+            classify = lambda x, y, net=net: cost(y, net(x, training=True))  # noqa: E731
+            train(stepping(net.trainable_variables, classify, is_function=is_function, optimizer=adam))
+        for variables in (net.layers[-1].trainable_variables, net.trainable_variables):  # the head, then everything
+            begins.append(step)
+            sgd = keras.optimizers.SGD(1e-2)
+            train(stepping(variables, classify, is_function=is_function, optimizer=sgd))
+    critic, generator = model(1), model(20)
+    of_critic, of_generator = (
+        stepping(net.trainable_variables, loss_of, is_function=True, optimizer=keras.optimizers.SGD(1e-3))
+        for net, loss_of in (
+            (critic, lambda x, y: tf.reduce_mean(critic(generator(x))) - tf.reduce_mean(critic(x))),
+            (generator, lambda x, y: -tf.reduce_mean(critic(generator(x)))),
+        )
+    )
+    begins.append(step)
+    for _ in range(4):  # a step of the generator after five of its critic begins no training
+        train(of_critic, 5)
+        of_generator(*batches()[0])
+    return [*begins, step]
+
+
+def fresh(seed: int) -> Any:
+    """Return the parameters of two layers, for JAX."""
+    from jax import random
+
+    first, last = random.split(random.key(seed))
+    return {"first": random.normal(first, (20, 32)) * 0.2, "last": random.normal(last, (32, 2)) * 0.1}
 
 
 def jax() -> list[int]:
@@ -103,10 +162,6 @@ def jax() -> list[int]:
         loss, gradients = jax.value_and_grad(loss_of)(params, x, y)
         return jax.tree.map(lambda weight, gradient: weight - 0.2 * gradient, params, gradients), loss
 
-    def fresh(seed: int) -> Any:
-        first, last = jax.random.split(jax.random.key(seed))
-        return {"first": jax.random.normal(first, (20, 32)) * 0.2, "last": jax.random.normal(last, (32, 2)) * 0.1}
-
     for fold in range(FOLDS):
         params = fresh(fold)
         state = adam.init(params)
@@ -124,7 +179,60 @@ def jax() -> list[int]:
         params = fresh(fold)
         for x, y in batches():
             params, _ = step_by_hand(params, x, y)
-    return []
+    return [0, 60, 120, 180, 240, 300, 360]
+
+
+def jax_stages() -> list[int]:
+    """Folds with a function each, a stage that trains the head of the last one, and a critic with its generator."""
+    import jax
+
+    def loss_of(params: Any, x: Any, y: Any) -> Any:
+        logits = jax.nn.relu(x @ params["first"]) @ params["last"]
+        return -(jax.nn.one_hot(y, 2) * jax.nn.log_softmax(logits)).sum(1).mean()
+
+    def descend(params: Any, gradients: Any) -> Any:
+        return jax.tree.map(lambda weight, gradient: weight - 0.2 * gradient, params, gradients)
+
+    def step(params: Any, x: Any, y: Any) -> Any:
+        loss, gradients = jax.value_and_grad(loss_of)(params, x, y)
+        return descend(params, gradients), loss
+
+    @jax.jit
+    def step_of_last(params: Any, x: Any, y: Any) -> Any:
+        loss, gradient = jax.value_and_grad(lambda last: loss_of({**params, "last": last}, x, y))(params["last"])
+        return {**params, "last": descend(params["last"], gradient)}, loss
+
+    def distance(critic: Any, generator: Any, x: Any) -> Any:
+        made = x @ generator["first"] @ generator["first"].T
+        return (jax.nn.relu(made @ critic["first"]) @ critic["last"]).mean()
+
+    @jax.jit
+    def step_of_critic(critic: Any, generator: Any, x: Any) -> Any:
+        loss, gradients = jax.value_and_grad(distance)(critic, generator, x)
+        return descend(critic, gradients), loss
+
+    @jax.jit
+    def step_of_generator(critic: Any, generator: Any, x: Any) -> Any:
+        loss, gradients = jax.value_and_grad(lambda made: -distance(critic, made, x))(generator)
+        return descend(generator, gradients), loss
+
+    begins, count = [], 0
+    params: Any = None
+    folds = [jax.jit(lambda *args: step(*args)) for _ in range(2)]
+    for at, train_step in enumerate((*folds, step_of_last)):
+        params = params if train_step is step_of_last else fresh(at)
+        begins.append(count)
+        for x, y in batches()[:20]:
+            params, _ = train_step(params, x, y)
+            count += 1
+    critic, generator = fresh(1), fresh(2)
+    begins.append(count)
+    for _ in range(4):  # a step of the generator after five of its critic begins no training
+        for x, _ in batches()[:5]:
+            critic, _ = step_of_critic(critic, generator, x)
+            count += 1
+        generator, _ = step_of_generator(critic, generator, x)
+    return [*begins, count]
 
 
 def mxnet() -> list[int]:
@@ -133,17 +241,25 @@ def mxnet() -> list[int]:
 
     mx.random.seed(0)
     cost = gluon.loss.SoftmaxCrossEntropyLoss()
-    for _ in range(FOLDS):
-        net = gluon.nn.HybridSequential()
-        net.add(gluon.nn.Dense(32, activation="relu"), gluon.nn.Dense(2))
-        net.initialize(mx.init.Xavier())
-        trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 2e-2})
+    begins, kept, step = [], [], 0
+    net: Any = None
+    for name in ("fold", "fold", "fold", "stage", "stage"):
+        if name == "fold":
+            net = gluon.nn.HybridSequential()
+            net.add(gluon.nn.Dense(32, activation="relu"), gluon.nn.Dense(2))
+            net.initialize(mx.init.Xavier())
+        trained = net[1] if name == "stage" and len(kept) == FOLDS else net  # the head, then everything
+        kept.append(
+            gluon.Trainer(trained.collect_params(), "adam", {"learning_rate": 2e-2 if name == "fold" else 1e-3})
+        )
+        begins.append(step)
         for x, y in batches():
             with autograd.record():
                 loss = cost(net(mx.nd.array(x)), mx.nd.array(y)).mean()
             loss.backward()
-            trainer.step(1)
-    return []
+            kept[-1].step(1, ignore_stale_grad=True)
+            step += 1
+    return [*begins, step]
 
 
 def xgboost() -> list[int]:
@@ -156,7 +272,7 @@ def xgboost() -> list[int]:
         booster = xgb.train({"max_depth": 2, "nthread": 1}, data, 40, evals=[(data, "train")], verbose_eval=False)
     data = xgb.DMatrix(X, X[:, 1] * 1000)
     xgb.train({"max_depth": 2, "nthread": 1}, data, 40, evals=[(data, "train")], verbose_eval=False, xgb_model=booster)
-    return [0, 40, 80]
+    return [0, 40, 80, 120]
 
 
 if __name__ == "__main__":

@@ -73,6 +73,15 @@ def test_time_before_the_model_is_called_is_never_compute(tmp_path, cpu_ms, kind
     assert words in bottleneck.message
 
 
+def test_a_wait_before_the_model_may_be_for_results_that_are_computed_later(tmp_path) -> None:
+    breakdown = breakdown_of(tmp_path, training([PLAIN] * 30, cpu_ms={"host": 1.0, "forward": 2.0}))
+    system = Run(str(tmp_path / "run")).system_metrics()
+    found = find_bottleneck(breakdown.steps, system, None, computes_later=True)
+    assert found is not None
+    assert (found.kind, found.phase) == ("host", "host")
+    assert found.message.endswith("for its data, or for what the last step computes")
+
+
 @pytest.mark.parametrize("waited_ms", [1.9, 2.1])
 def test_short_waits_are_no_bottleneck(tmp_path, waited_ms: float) -> None:
     bottleneck = bottleneck_of(tmp_path, training([{"data": waited_ms, "host": 0.1, "forward": 2.0}] * 30))

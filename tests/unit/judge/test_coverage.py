@@ -117,6 +117,13 @@ def test_a_rule_is_undecided_until_each_required_collection_was_captured(tmp_pat
     assert state(tmp_path / "third", weights(range(5)), always(WEIGHTS, optional))["verdict"] == "clear"
 
 
+def test_of_many_collections_the_first_is_named(tmp_path: Path) -> None:
+    names = ("inputs", "linear_input", "conv2d_input")
+    needs = [TensorNeed(name, statistics=("l2",), is_optional=True) for name in names]
+    found = state(tmp_path, weights(range(5)), always(*needs))
+    assert found["why"] == "no inputs, nor any of the 2 other collections that it can use, were captured"
+
+
 def test_a_statistic_that_was_not_captured_does_not_count(tmp_path: Path) -> None:
     parts = [captured(0, {"a.weight": {"l2": 1.0}, "gradient/a.weight": {"mean": 1.0}})]
     why = "gradients were captured, but without l2"

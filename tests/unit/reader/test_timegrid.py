@@ -77,6 +77,8 @@ def test_late_data_is_noticed_and_a_restart_returns_everything(tmp_path) -> None
         ("[]", ("", 1)),
         ('{"ready_ns": 70, "run_delay_ns": 50}', ("", 1, 70, 50)),
         ('{"ready_ns": "many"}', ("", 1)),
+        ('{"host_ready_ns": 7}', ("", 1, -1, -1, 7)),
+        ('{"host_cpu_ns": 7}', ("", 1, -1, -1, 7)),
     ],
 )
 def test_row_args_contain_the_enclosing_phase_and_the_weight(args: str, place: tuple[Any, ...]) -> None:

@@ -46,6 +46,22 @@ def test_the_direction() -> None:
     assert is_upward("temperature") is None
 
 
+@pytest.mark.parametrize(
+    ("name", "direction"),
+    [
+        ("valid_0-l2", False),
+        ("valid-poisson-nloglik", False),
+        ("test-tweedie-nloglik@1.5", False),
+        ("valid-rmse", False),
+        ("valid-ndcg@5", True),
+        ("l2", None),
+        ("penalty_l2", None),
+    ],
+)
+def test_the_direction_of_a_metric_of_boosting(name: str, direction: bool | None) -> None:
+    assert is_upward(name) is direction
+
+
 @pytest.mark.parametrize(("value", "unit"), [(0.91, 0.01), (12.0, 1.0), (0.5, 0.1), (1 / 3, 0.0)])
 def test_the_unit_of_the_last_decimal(value: float, unit: float) -> None:
     assert printed_resolution(value) == pytest.approx(unit)

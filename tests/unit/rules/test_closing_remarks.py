@@ -141,6 +141,27 @@ def test_losses_that_guessing_reaches() -> None:
     assert remarks([*spread, *validated("mse_loss_output_0", 3.0)]) == []
 
 
+@pytest.mark.parametrize(
+    ("metric", "at_guessing"),
+    [("l2", 0.25), ("rmse", 0.5), ("logloss", math.log(2)), ("multi_logloss", math.log(2)), ("auc", 0.5)],
+)
+def test_boosters_that_learn_nothing(metric: str, at_guessing: float) -> None:
+    """Labels of which half are 1: their variance is 0.25, their entropy ln 2."""
+    infos = {"labels": TensorInfo("labels", ("labels",), (200,), "int64")}
+    labels = [
+        ArrayStatistics(0, {"labels": {"class_counts": [100.0, 100.0]}}, infos=infos),
+        Capture(0, {"labels": {"mean": 0.5, "variance": 0.25}}, infos=infos),
+    ]
+    better = 1.1 if metric == "auc" else 0.9
+    name = f"valid_0-{metric}"
+    for share, count in ((1.0, 1), (2 - better, 1), (better, 0)):
+        scored = TensorInfo(name, ("losses", "validation_set"), ())
+        values = [Capture(step, {name: {"value": share * at_guessing}}, infos={name: scored}) for step in range(30)]
+        found = remarks([*labels, *values])
+        assert len(found) == count, found
+        assert all(remark.startswith(f"{name} of the last validation is") for remark in found)
+
+
 def test_few_or_no_labels_say_nothing() -> None:
     assert remarks([*classes(60, 39), *validated("accuracy", 0.1)]) == []
     assert remarks(validated("accuracy", 0.1)) == []

@@ -7,6 +7,7 @@ import math
 import pytest
 from rule_scenarios import captured, skipped
 
+from leadline.records.names import WHOLE_DATA
 from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.tensors.nonfinite_origin import NonfiniteOrigin
@@ -62,6 +63,24 @@ def test_finite_labels_alone_do_not_point_to_the_loss() -> None:
     verdict = judge(BAD_LOSS, labels)
     assert isinstance(verdict, Fired)
     assert verdict.message == "loss is NaN; no layers were captured at this step, so its origin is not known"
+
+
+def test_a_finite_batch_alone_does_not_point_to_the_loss() -> None:
+    infos = {"Net_input_0": TensorInfo("Net_input_0", ("inputs", "layers"), (8, 4))}
+    verdict = judge(BAD_LOSS, Capture(3, {"Net_input_0": {"nonfinite_count": 0}}, infos=infos))
+    assert isinstance(verdict, Fired)
+    assert verdict.message.startswith(
+        "loss is NaN although what the model was given is finite; no layers were captured"
+    )
+    assert "NaN in the batch" not in verdict.suggestion
+
+
+def test_data_that_were_given_as_a_whole_are_no_batch() -> None:
+    infos = {"fit_input_0": TensorInfo("fit_input_0", ("inputs", "layers", WHOLE_DATA), (8, 4))}
+    verdict = judge(BAD_LOSS, Capture(3, {"fit_input_0": {"nonfinite_count": 2}}, infos=infos))
+    assert isinstance(verdict, Fired)
+    assert verdict.message == "from the data: 2 of 32 elements not finite in fit_input_0"
+    assert verdict.evidence["origin"] == "data"
 
 
 def test_a_nonfinite_loss_after_finite_layers() -> None:

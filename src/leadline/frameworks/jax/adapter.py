@@ -81,6 +81,9 @@ class JaxAdapter:
         """Return the count of steps among the arguments of the call that begins."""
         return self._watch.steps.steps_before() if self._watch.steps is not None else None
 
+    def takes_over(self, optimizer: Any) -> bool:
+        return self._watch.steps is not None and self._watch.steps.handover.is_over
+
     def inventory(self, optimizers: Sequence[Any]) -> Inventory:
         return inventory(optimizers)
 

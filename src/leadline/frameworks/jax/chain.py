@@ -55,6 +55,11 @@ class Chain:
         """All arrays that the last step has returned, until it is known which of them are passed on."""
         self._links = 0
 
+    @property
+    def ends(self) -> list[weakref.ref[Any]]:
+        """The first and the last parameter that the last step has returned, as far as they are known."""
+        return [link.left for link in (self._first, self._last) if link is not None and link.left is not None]
+
     def is_linked(self, arguments: Any) -> bool:
         """Return whether a step is given what the last one has returned."""
         first, last = self._first, self._last
@@ -73,9 +78,16 @@ class Chain:
             if count != 0:
                 self._last = None  # the script itself changes it between steps
             return count == 0
-        is_new = count == 0 or (count is None and self._links >= _MIN_LINKS)
+        is_new = self._is_start(count)
         self._links = 0
         return is_new
+
+    def is_start(self, arguments: Any) -> bool:
+        """Return whether a step that is not given what the last one has returned begins another training."""
+        return self._is_start(counted_steps(arguments))
+
+    def _is_start(self, count: int | None) -> bool:
+        return count == 0 or (count is None and self._links >= _MIN_LINKS)
 
     def end_step(self, result: Any) -> None:
         """Remember what a step has returned."""

@@ -37,3 +37,8 @@ class Owners:
             self._replaced.keep(function, code, name, owner)
             owner.code, self._known[function] = code, owner
         return owner
+
+
+def name_of(function: Any) -> str:
+    """Return the name of a function of the script."""
+    return str(getattr(function, "__name__", None) or type(function).__name__)

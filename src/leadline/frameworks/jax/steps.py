@@ -13,10 +13,11 @@ from leadline.frameworks.frozen_parameters import FrozenParameters
 from leadline.frameworks.jax.check.check_hooks import JaxChecks
 from leadline.frameworks.jax.facts import LossPlace, losses_in
 from leadline.frameworks.jax.groups import RATIO
+from leadline.frameworks.jax.handover import Handover
 from leadline.frameworks.jax.jit_wrapper import JitWrapper
 from leadline.frameworks.jax.loss_numbers import LOSS_FACTS
 from leadline.frameworks.jax.loss_only_steps import LossOnlySteps
-from leadline.frameworks.jax.owners import Owners
+from leadline.frameworks.jax.owners import Owners, name_of
 from leadline.frameworks.jax.replay import Programs
 from leadline.frameworks.jax.replayer import Replayer
 from leadline.frameworks.jax.scalars import Element, JaxScalar
@@ -78,7 +79,7 @@ class TrainingSteps:
         self.checks: JaxChecks | None = None
         self.is_evaluation = False
         """Whether the script has set the mode to evaluation."""
-        self._owners = Owners()
+        self._owners, self.handover = Owners(), Handover()
         self._frozen = FrozenParameters()
         self._call: Call | None = None
         self._pending: Call | None = None
@@ -182,6 +183,7 @@ class TrainingSteps:
         """Begin the first step of a call; what is captured of the others is computed now."""
         callbacks, owner = self._callbacks, call.owner.current
         owner.sites = call.sites
+        self.handover.begin(call)
         if isinstance(call, JittedCall) and owner.chain.begins_another((call.args, call.kwargs)):
             callbacks.begin_another_training(owner)
         if call.steps > 1:
@@ -269,6 +271,8 @@ class TrainingSteps:
     def _end_step(self, owner: StepOwner) -> None:
         try:
             self._callbacks.after_update(owner, is_skipped=False)
+            if self._callbacks.ends_steps(owner):
+                self.handover.follow(owner)
         finally:
             self._call = self.eager = None
 
@@ -390,8 +394,3 @@ class TrainingSteps:
 def _losses_at(places: Sequence[LossPlace], step: int, result: Any) -> list[JaxScalar]:
     """Return the losses of a step of a call."""
     return [JaxScalar([Element(place.find(result), step)]) for place in places]
-
-
-def name_of(function: Any) -> str:
-    """Return the name of a function of the script."""
-    return str(getattr(function, "__name__", None) or type(function).__name__)

@@ -17,8 +17,10 @@ from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.kit.late_scalar import LateRow
+from leadline.frameworks.kit.named_tensor import NamedTensor
 from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.labels import Labels
+from leadline.frameworks.mxnet.arrays import arrays_in, read
 from leadline.frameworks.mxnet.blocks import GluonHooks
 from leadline.frameworks.mxnet.capture import MXNetSubject, is_updated_on_kvstore, parameter_of, trained_by
 from leadline.frameworks.mxnet.clipping import NormClipping
@@ -59,6 +61,7 @@ class MXNetAdapter:
         self._patches, self._clipping, self._labels = Patches(), NormClipping(), Labels()
         self._callbacks: StepCallbacks | None = None
         self._blocks: GluonHooks | None = None
+        self._steps: GluonSteps | None = None
         self._imports: ImportWatch | None = None
         self._profiling = ScriptProfiling()
         self._uncaptured, self._data_loading = Uncaptured(REASONS, note), DataLoading()
@@ -75,6 +78,17 @@ class MXNetAdapter:
     def steps_before(self, optimizer: Any) -> int | None:
         """Return the number of updates that the optimizer of a trainer has counted; its saved states contain it."""
         return int(optimizer._optimizer.num_update)
+
+    def takes_over(self, optimizer: Any) -> bool:
+        return self._steps is not None and self._steps.is_over
+
+    def batch(self) -> list[NamedTensor]:
+        given = self._steps.losses.given if self._steps is not None else None
+        if given is None:
+            return []
+        name, inputs = given
+        arrays = enumerate(arrays_in(inputs))
+        return [NamedTensor(f"{name}_input_{at}", ("inputs", "layers"), read(array)) for at, array in arrays]
 
     def describe(self) -> TrainingDescription:
         return {}
@@ -101,7 +115,7 @@ class MXNetAdapter:
         self._callbacks = callbacks
         losses = Losses()
         self._blocks = GluonHooks(callbacks, guard, losses, self._note)
-        steps = GluonSteps(callbacks, losses, self._blocks.take_loss_facts)
+        steps = self._steps = GluonSteps(callbacks, losses, self._blocks.take_loss_facts)
         self._blocks.install()
         self._clipping.install(guard, callbacks)
         self._uncaptured.install(guard, CALLS)
@@ -130,7 +144,7 @@ class MXNetAdapter:
         self._data_loading.uninstall()
         if self._blocks is not None:
             self._blocks.uninstall()
-        self._blocks = self._callbacks = None
+        self._blocks = self._callbacks = self._steps = None
 
     def subject(self, optimizer: Any) -> MXNetSubject:
         parameters = [parameter_of(optimizer, tensor) for tensor in trained_by(optimizer)]

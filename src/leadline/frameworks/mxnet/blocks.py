@@ -258,7 +258,9 @@ class GluonHooks:
         if output is None:
             return
         if not self._is_loss(call.block):
-            if call.is_recording and not self._has_parameters(call.block):
+            if call.is_recording and self._has_parameters(call.block):
+                self._losses.given = call.block.name, inputs
+            elif call.is_recording:
                 self._losses.candidate = call.block, LossOutput(name, output)
             return
         if not call.is_recording:

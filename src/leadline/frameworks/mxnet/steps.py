@@ -48,6 +48,8 @@ class Losses:
         self._late: list[LossMean] = []
         self.candidate: tuple[Any, LossOutput] | None = None
         """The last call of a block without parameters, which may be a criterion of the script, and its output."""
+        self.given: tuple[str, Sequence[Any]] | None = None
+        """The last block with parameters that the script has called, and its inputs."""
         self.criteria: weakref.WeakSet[Any] = weakref.WeakSet()
         """Blocks of the script at whose output a backward pass began."""
 
@@ -55,7 +57,7 @@ class Losses:
         """Forget all calls: a step ends."""
         self._calls.clear()
         self._unscaled.clear()
-        self.candidate = None
+        self.candidate = self.given = None
 
     def add(self, name: str, output: Any) -> None:
         """Add a call of a loss block."""
@@ -126,6 +128,10 @@ class GluonSteps:
         self._begun: Any = None
         """The trainer whose update was begun."""
         self._clock, self._long_waits = callbacks.cost.clock, 0
+        self._owner: weakref.ref[Any] | None = None
+        """The trainer whose updates are the steps."""
+        self.is_over = False
+        """Whether the latest update of another one shows that its training is over."""
 
     def begin_backward(self) -> None:
         """Begin a backward pass."""
@@ -174,6 +180,8 @@ class GluonSteps:
         if self._begun is trainer:
             return
         self._begun = trainer
+        owner = self._owner() if self._owner is not None else None
+        self.is_over = owner is not None and owner is not trainer and _is_over(owner, trainer)
         callbacks = self._callbacks
         callbacks.before_update(trainer)
         if callbacks.wants_checks():
@@ -196,11 +204,26 @@ class GluonSteps:
         self.losses.clear()
         self._callbacks.timeline.end_update()
         self._callbacks.after_update(trainer, is_skipped=bool(self._skips.call(_was_skipped, trainer)))
+        if self._callbacks.ends_steps(trainer):
+            self._owner = weakref.ref(trainer)
 
     def leave_update(self) -> None:
         """Handle an update that was left by an exception."""
         self._begun = None
         self._callbacks.timeline.leave_update()
+
+
+def _is_over(owner: Any, trainer: Any) -> bool:
+    """Return whether an update of a trainer shows that the training of another one is over.
+
+    It is if the update changes the first or the last parameter of that one, or if no backward pass has reached them
+    since their own update: a discriminator is reached by the backward passes of its generator.
+    """
+    trained = [parameter for parameter in owner._params if parameter.grad_req != "null" and parameter._grad]
+    ends = (*trained[:1], *trained[-1:])
+    if any(end is parameter for end in ends for parameter in trainer._params):
+        return True
+    return not any(array._fresh_grad for end in ends for array in end.list_data())
 
 
 def _fresh_gradients(trainer: Any) -> dict[str, float]:

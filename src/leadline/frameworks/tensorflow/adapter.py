@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.data.ops.iterator_ops import OwnedIterator
 from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.capture_requests import ColumnSets, record_compilation
+from leadline.frameworks.kit.batch_waits import BatchWaits
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, parameter_collections
 from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.patches import Patches
@@ -21,6 +23,7 @@ from leadline.frameworks.tensorflow import cluster
 from leadline.frameworks.tensorflow.capture import Optimized, TensorFlowSubject
 from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
 from leadline.frameworks.tensorflow.diagnose import coverage_gaps, inventory, layer_paths
+from leadline.frameworks.tensorflow.handover import Handover
 from leadline.frameworks.tensorflow.keras_hooks import KerasHooks
 from leadline.frameworks.tensorflow.manual_updates import VariableSteps, VariableUpdates
 from leadline.frameworks.tensorflow.profiles import XlaRecording
@@ -89,6 +92,12 @@ class TensorFlowAdapter:
         iterations = getattr(getattr(optimizer, "inner_optimizer", optimizer), "iterations", None)
         return None if iterations is None else int(tf.convert_to_tensor(iterations))
 
+    def takes_over(self, optimizer: Any) -> bool:
+        return self._steps is not None and self._steps.takes_over(optimizer)
+
+    def batch(self) -> list[NamedTensor]:
+        return self._steps.given() if self._steps is not None else []
+
     def inventory(self, optimizers: Sequence[Any]) -> Inventory:
         return inventory([self._optimized(optimizer) for optimizer in optimizers])
 
@@ -112,7 +121,7 @@ class TensorFlowAdapter:
         callbacks.timeline.facts.setdefault("device", _device())
         self._tracing.loss_facts = callbacks.facts.of("facts about loss calls are")
         replays = Replays(self._tracing, self._note, partial(record_compilation, callbacks))
-        steps = self._steps = Steps(callbacks, guard, self._tracing, replays, self._note)
+        steps = self._steps = Steps(callbacks, guard, self._tracing, replays, self._note, Handover(self._trained_by))
         self._patches.replace(Function, "__call__", lambda original: _make_call(original, steps))
         manual = VariableSteps(steps, guard)
         manual.install(self._patches)
@@ -120,6 +129,8 @@ class TensorFlowAdapter:
         self._patches.replace(
             tf.GradientTape, "gradient", lambda original: _make_gradient(original, steps, manual, guard)
         )
+        waits = BatchWaits(callbacks.timeline, guard)
+        self._patches.replace(OwnedIterator, "__next__", lambda original: _make_next(original, waits))
         self._keras = KerasHooks(steps, guard)
         self._keras.install()
         self._uncaptured.install(guard, CALLS, [KERAS_2])
@@ -139,6 +150,16 @@ class TensorFlowAdapter:
         assert self._steps is not None
         return TensorFlowSubject(optimizer, self._optimized, self._steps, self._note)
 
+    def _trained_by(self, owner: Any) -> Iterable[Any]:
+        """Return the variables that an owner of steps trains, as far as it knows them."""
+        if isinstance(owner, Function):
+            facts = self._tracing.facts_of(owner)
+            return facts.variables.values() if facts is not None else ()
+        if isinstance(owner, VariableUpdates):
+            return owner.variables().values()
+        inner = getattr(owner, "inner_optimizer", owner)
+        return inner._trainable_variables if inner.built else ()
+
     def _optimized(self, owner: Any) -> Optimized:
         if isinstance(owner, Function):
             facts = self._tracing.facts_of(owner)
@@ -151,7 +172,6 @@ class TensorFlowAdapter:
             kind = type(owner).__name__
             return Optimized("GradientTape", kind, kind, self._prefix(owner, kind), parameters, [], dict)
         phase = self._steps.phase if self._steps is not None else None
-        model = type(phase.model).__name__ if phase is not None else type(owner).__name__
         inner = getattr(owner, "inner_optimizer", owner)
         given = self._steps.eager_variables if self._steps is not None else ()
         updated = inner._trainable_variables if inner.built else given
@@ -163,6 +183,8 @@ class TensorFlowAdapter:
             if len(variable.shape)
         ]
         prefix = self._prefix(owner, inner.name)
+        named = _model_of([name for name, _ in names]) or type(owner).__name__
+        model = type(phase.model).__name__ if phase is not None else named
         return Optimized(
             model, type(inner).__name__, inner.name, prefix, parameters, variables, lambda: _settings(inner)
         )
@@ -203,6 +225,15 @@ def _make_call(original: Callable[..., Any], steps: Steps) -> Callable[..., Any]
     return __call__
 
 
+def _make_next(original: Callable[[Any], Any], waits: BatchWaits) -> Callable[[Any], Any]:
+    timed = waits.make_next(original)
+
+    def __next__(iterator: Any) -> Any:
+        return timed(iterator) if is_eager() else original(iterator)
+
+    return __next__
+
+
 def _make_gradient(
     original: Callable[..., Any], steps: Steps, manual: VariableSteps, guard: Guard
 ) -> Callable[..., Any]:
@@ -211,7 +242,7 @@ def _make_gradient(
             result = original(tape, target, sources, *args, **kwargs)
         else:
             guard.run(manual.end)
-            guard.run(steps.begin_backward)
+            guard.run(steps.begin_backward, tape)
             result = original(tape, target, sources, *args, **kwargs)
             guard.run(steps.end_backward)
             guard.run(_expect_update, manual, sources, result)
@@ -247,6 +278,14 @@ def _record_gradient(steps: Steps, target: Any, sources: Any, gradients: Any) ->
 
 def _is_variable(source: Any) -> bool:
     return isinstance(source, tf.Variable) or (hasattr(source, "path") and hasattr(source, "value"))
+
+
+def _model_of(names: Sequence[str]) -> str:
+    """Return the model of Keras that all of some variables are in, by their paths; empty: none, or a single layer."""
+    parts = [name.split("/") for name in names]
+    roots = {path[0] for path in parts}
+    layers = {path[1] for path in parts if len(path) > 2}
+    return roots.pop() if len(roots) == 1 and len(layers) > 1 else ""
 
 
 def _is_of_keras(thing: object) -> bool:

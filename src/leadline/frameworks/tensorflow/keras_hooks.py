@@ -249,7 +249,7 @@ class KerasHooks:
 
         def make(original: Original) -> Original:
             def method(model: Any, *args: Any, **kwargs: Any) -> Any:
-                guard.run(steps.begin_phase, mode, model)
+                guard.run(steps.begin_phase, mode, model, args[0] if args else kwargs.get("x"))
                 try:
                     return original(model, *args, **kwargs)
                 finally:

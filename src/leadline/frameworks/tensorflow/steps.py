@@ -15,8 +15,11 @@ from leadline.frameworks.capture_requests import CapturedTensor, numbers_of
 from leadline.frameworks.keras.frozen import frozen_parameters
 from leadline.frameworks.kit.fresh_gradients import FRESH_GRADIENTS
 from leadline.frameworks.kit.loss_facts import NO_FACTS
+from leadline.frameworks.kit.named_tensor import NamedTensor
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
+from leadline.frameworks.tensorflow.given_arrays import given_to, given_to_fit
+from leadline.frameworks.tensorflow.handover import Handover
 from leadline.frameworks.tensorflow.loss_only_batches import LossOnlyBatches, scores_of
 from leadline.frameworks.tensorflow.losses import LossReading, LossTotals
 from leadline.frameworks.tensorflow.replay import Replays, StepCall
@@ -34,6 +37,8 @@ class Phase(NamedTuple):
 
     mode: str
     model: Any
+    data: Any = None
+    """What it was given first."""
 
 
 @dataclass(slots=True)
@@ -57,6 +62,7 @@ class Steps:
 
     Args:
         forward_items: Returns what is captured of layers in the current step.
+        handover: Follows the owner of the steps.
     """
 
     def __init__(
@@ -66,8 +72,10 @@ class Steps:
         tracing: Tracing,
         replays: Replays,
         note: Callable[[str], None],
+        handover: Handover,
     ) -> None:
         self._callbacks, self._guard, self._note = callbacks, guard, note
+        self.handover = handover
         self.progress = callbacks.timeline.progress
         self.layers = callbacks.facts.of("layers and gradients within functions are")
         self.checks: TensorFlowChecks | None = None
@@ -146,6 +154,12 @@ class Steps:
         if self._call is not None and self._call.replayed is not None:
             return self._call.replayed
         return self.eager_taps.values() if self.eager_taps is not None else []
+
+    def given(self) -> list[NamedTensor]:
+        """Return the arrays that the current step was given: those of its function, or all of ``fit``."""
+        if self.phase is not None:
+            return given_to_fit(self.phase.data)
+        return given_to(self._call) if self._call is not None else []
 
     def prepare(self, items: Sequence[CaptureItem]) -> None:
         """Trace what ``replay`` will need of the current step."""
@@ -239,9 +253,14 @@ class Steps:
         if self.phase is None or self.phase.mode != "train":
             self.finish()
 
-    def begin_backward(self) -> None:
+    def takes_over(self, owner: Any) -> bool:
+        """Return whether the step that ends shows that the training of another owner is over."""
+        return self.handover.is_over(owner, self.phase, self._call.function if self._call is not None else None)
+
+    def begin_backward(self, tape: Any) -> None:
         """Begin to compute gradients outside of a function."""
         timeline = self._callbacks.timeline
+        self.handover.note_tape(tape)
         timeline.end_forward()
         timeline.begin_backward()
 
@@ -264,11 +283,11 @@ class Steps:
 
     # --- Keras --------------------------------------------------------------------------------------------
 
-    def begin_phase(self, mode: str, model: Any) -> None:
-        """Begin ``fit``, ``evaluate`` or ``predict``."""
+    def begin_phase(self, mode: str, model: Any, data: Any) -> None:
+        """Begin ``fit``, ``evaluate`` or ``predict``, with the data that it is given."""
         self.finish()
         self.loss_only.forget()
-        self._phases.append(Phase(mode, model))
+        self._phases.append(Phase(mode, model, data))
 
     def end_phase(self) -> None:
         """End the method that began last."""
@@ -329,6 +348,8 @@ class Steps:
         for at in range(step.steps):
             for owner in step.owners:
                 callbacks.after_update(owner, is_skipped=step.is_skipped)
+                if callbacks.ends_steps(owner):
+                    self.handover.follow(owner, phase)
             if at == 0:
                 self._call = None
                 self._replays.release()

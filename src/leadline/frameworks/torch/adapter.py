@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 import torch
 
 from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.kit.named_tensor import NamedTensor
 from leadline.frameworks.labels import Labels
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.continuation import LatestOptimizer
@@ -110,6 +111,9 @@ class TorchAdapter:
 
     def takes_over(self, optimizer: Any) -> bool:
         return self._hooks is not None and self._hooks.latest.is_left
+
+    def batch(self) -> list[NamedTensor]:
+        return self._model_calls.batch(self._module_names) if self._model_calls is not None else []
 
     def inventory(self, optimizers: Sequence[Any]) -> Inventory:
         from leadline.frameworks.torch.diagnose.inventory import inventory

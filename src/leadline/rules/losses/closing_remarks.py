@@ -110,7 +110,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         than 1 % lower than it began. It remarks that the mean of a validation metric in the last evaluation is
         not better, by 2 %, than what a predictor without input reaches: the entropy of the labels for a cross
         entropy or negative log likelihood, their variance for a mean squared error, the share of the most
-        frequent label for an accuracy. Printed values are given half the unit of their last decimal. Labels are
+        frequent label for an accuracy; of XGBoost and LightGBM ``l2``, ``rmse``, the log losses, and 0.5 for
+        ``auc``. Printed values are given half the unit of their last decimal. Labels are
         those of the first 10 train steps, at least 100 of them. It remarks the same of the training loss in the
         second half of 50 to 300 updates, if neither it nor another training loss falls (with ln C where labels
         are not known), and where gradients vanish; longer trainings are evaluated by ``metric_not_improving``.

@@ -10,8 +10,9 @@ from typing import Final
 
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import LossKind
-from leadline.records.metric_names import BINARY_ENTROPY, ENTROPY
+from leadline.records.metric_names import BINARY_ENTROPY, BOOSTED, ENTROPY
 from leadline.rules import Window
+from leadline.rules.booster_detection import LABELS
 from leadline.rules.losses.given_loss import GivenLoss, given_losses
 from leadline.rules.losses.guess import call_name
 
@@ -30,6 +31,9 @@ MAX_START: Final = 3.0
 """A first loss above this multiple of guessing is told by ``loss_at_start``, or is a sum over samples."""
 _DRIFT: Final = 1.5
 """The ratio of the labels' variance in the two halves of a run beyond which they change with the model."""
+_BOOSTED_SQUARES: Final = {"l2": 1.0, "mse": 1.0, "rmse": 0.5, "l2_root": 0.5}
+"""The metrics of boosters that are a power of the mean squared error."""
+_BOOSTED_ENTROPIES: Final = frozenset({"logloss", "binary_logloss", "mlogloss", "multi_logloss"})
 _GUESSING: Final = "always guessing by the labels' shares"
 
 
@@ -111,6 +115,9 @@ class LabelsByCall:
         Returns:
             None if it is not known.
         """
+        boosted = BOOSTED.search(name)
+        if boosted is not None and LABELS in self._calls:
+            return _of_booster(boosted["metric"], self._calls[LABELS])
         if "acc" in name.lower():
             counts = _joined(self._calls.values()).counts
             share = max(counts.values()) / sum(counts.values()) if len(counts) > 1 else None
@@ -151,6 +158,20 @@ def _of_distribution(name: str, call: LabelDistribution, *, is_weighted: bool) -
     if _SQUARES.search(name):
         variance = call.variance()
         return (variance, "always naming the labels' mean") if variance is not None else None
+    return None
+
+
+def _of_booster(metric: str, labels: LabelDistribution) -> tuple[float, str] | None:
+    """Return the level of a metric of XGBoost or LightGBM; None: it is not known for that metric."""
+    if metric == "auc":
+        return 0.5, "chance"
+    if metric in _BOOSTED_SQUARES:
+        variance = labels.variance()
+        power = _BOOSTED_SQUARES[metric]
+        return (variance**power, "always naming the labels' mean") if variance else None
+    if metric in _BOOSTED_ENTROPIES:
+        entropy = labels.entropy()
+        return (entropy, _GUESSING) if entropy else None
     return None
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
-from leadline.analysis.loader_advice import loader_advice
+from leadline.analysis.loader_advice import OR_RESULTS, READ_AHEAD, WAITING_SHARE, loader_advice
 from leadline.records.formatting import significant
-from leadline.records.names import PHASES
+from leadline.records.names import COMPUTES_LATER, PHASES
 from leadline.rules import Clear, Needs, Rule, Severity, Undecided, Verdict, Window
 from leadline.rules.messages import fired
 from leadline.rules.system.step_times import Step, StepTimes
@@ -54,15 +54,19 @@ class InputBound(Rule, frozen=True, kw_only=True):
     How it decides:
         Fires if, over the last ``window`` training steps of a worker, ``sum of the waits for data / sum of the step
         times > share``, without the step of the longest wait (workers restart at each epoch), and the mean wait per
-        step is at least 2 ms. The first step is never counted. Undecided if no step waits for a loader, but the time
-        before the model is called takes such a share and 2 ms, and where the machine is overloaded: the training's
-        thread waited for a processor for at least 30 % of the time, and for half of that in which it wanted one, as the
+        step is at least 2 ms. The first step is never counted. Where no step waits for a loader, the time before the
+        model is called counts as the wait, if in most steps it takes such a share, and the thread uses a processor, or
+        wants to, for less than 20 % of it: a generator of the script that reads files, or asks another process. Not
+        with JAX, TensorFlow and MXNet, where the script may wait for what the last step computes. Undecided if that
+        time takes such a share and 2 ms for another reason, and where the machine is overloaded: the training's thread
+        waited for a processor for at least 30 % of the time, and for half of that in which it wanted one, as the
         processes of its loader may have done; a thread that loads its data itself waits alike in all that it does.
     Not a number:
         Only times are evaluated.
     Blind spots:
-        Waiting is the time that the loop spends in ``next()`` of its loader: data that the loop reads itself, or
-        moves to the device, count as ``host`` or ``other``. If ranks wait for each other, only the
+        Waiting is the time that the loop spends in ``next()`` of its loader (of PyTorch, MXNet, or of a
+        ``tf.data.Dataset`` outside of functions): data that the loop decodes itself, or moves to the device, count as
+        ``host`` or ``other``. If ranks wait for each other, only the
         loader of the slowest one matters: see ``straggler``. Where the training's thread waits for a processor, the
         steps are longer and the share is smaller.
     Args:
@@ -101,37 +105,51 @@ class InputBound(Rule, frozen=True, kw_only=True):
 
     def evaluate(self, window: Window) -> Verdict:
         full = {worker: steps for worker, steps in window.memory.latest.items() if len(steps) == self.window}
-        waits = {worker: _Wait.of(steps) for worker, steps in sorted(full.items())}
-        slow = [worker for worker, wait in waits.items() if wait.share > self.share and wait.mean_ns >= _MIN_WAIT_NS]
         if not full:
             return Undecided(f"fewer than {self.window + 1:,} training steps were timed")
+        facts_of = window.facts
+        waits = {
+            worker: _Wait.of(steps, "host" if self._waits_in_host(steps, facts_of.get(worker, {})) else "data")
+            for worker, steps in sorted(full.items())
+        }
+        slow = [worker for worker, wait in waits.items() if wait.share > self.share and wait.mean_ns >= _MIN_WAIT_NS]
         if not slow:
-            return self._without_waits(full.values())
+            return self._without_waits(full, facts_of)
         reliable = [
             worker
             for worker in slow
-            if window.facts.get(worker, {}).get("dataloader_workers") == 0 or not window.memory.is_overloaded(worker)
+            if facts_of.get(worker, {}).get("dataloader_workers") == 0 or not window.memory.is_overloaded(worker)
         ]
         if not reliable:
             return Undecided("the machine is overloaded, and waits for data may be waits for a processor")
         slow = reliable
         worker = max(slow, key=lambda worker: (waits[worker].share, worker))
-        share, wait_ns, step_ns = waits[worker]
-        facts = window.facts.get(worker, {})
+        share, wait_ns, step_ns, phase = waits[worker]
+        facts = facts_of.get(worker, {})
+        what = "waiting for data" if phase == "data" else "a wait before the model is called, for data most likely"
         return fired(
             f"{100 * share:.0f} % of the time of steps {full[worker][0].step:,} to {full[worker][-1].step:,}, the "
-            f"longest wait aside, is waiting for data: {significant(wait_ns / 1e6)} ms of "
+            f"longest wait aside, is {what}: {significant(wait_ns / 1e6)} ms of "
             f"{significant(step_ns / 1e6)} ms per step",
             *slow,
-            advice=loader_advice(facts.get("dataloader_workers"), facts.get("cores")),
+            advice=READ_AHEAD
+            if phase == "host"
+            else loader_advice(facts.get("dataloader_workers"), facts.get("cores")),
             evidence={"wait_share": share, "wait_ms": wait_ns / 1e6, "step_ms": step_ns / 1e6, "share": self.share},
             noun="worker",
             worker=worker,
         )
 
-    def _without_waits(self, workers: Iterable[Sequence[Step]]) -> Verdict:
+    def _waits_in_host(self, steps: Sequence[Step], facts: Mapping[str, Any]) -> bool:
+        """Return whether what precedes the call of the model is a wait for data, as far as can be told."""
+        if facts.get(COMPUTES_LATER) or any(step.phase_ns("data") for step in steps):
+            return False
+        shares = sorted(step.phase_ns("host") / max(step.duration_ns, 1) for step in steps)
+        return shares[len(shares) // 2] > self.share and _waits_before_the_model(steps)
+
+    def _without_waits(self, full: Mapping[str, Sequence[Step]], facts: Mapping[str, Mapping[str, Any]]) -> Verdict:
         """Return the verdict if no worker waits for its loader."""
-        steps = [step for latest in workers for step in latest]
+        steps = [step for latest in full.values() for step in latest]
         if any(step.phase_ns("data") for step in steps):
             return Clear()
         whole_ns = max(sum(step.duration_ns for step in steps), 1)
@@ -144,10 +162,22 @@ class InputBound(Rule, frozen=True, kw_only=True):
         share = host_ns / whole_ns
         if share <= self.share or host_ns < _MIN_WAIT_NS * len(steps):
             return Clear()
+        if _waits_before_the_model(steps) and any(facts.get(worker, {}).get(COMPUTES_LATER) for worker in full):
+            return Undecided(
+                f"no data loader was seen, and {100 * share:.0f} % of the step time is a wait before the call of the "
+                f"model: {OR_RESULTS}"
+            )
         return Undecided(
             f"no data loader was seen, and {100 * share:.0f} % of the step time precedes the call of the model: data "
             "that the script loads itself, or other host work"
         )
+
+
+def _waits_before_the_model(steps: Iterable[Step]) -> bool:
+    """Return whether the thread waits in what precedes the call of the model, by the steps whose times were taken."""
+    known = [step for step in steps if step.host_ready_ns >= 0 and step.phase_ns("host")]
+    ready_ns, host_ns = sum(step.host_ready_ns for step in known), sum(step.phase_ns("host") for step in known)
+    return ready_ns < WAITING_SHARE * host_ns
 
 
 class _Wait(NamedTuple):
@@ -157,11 +187,13 @@ class _Wait(NamedTuple):
     mean_ns: float
     step_ns: float
     """The mean time of these steps."""
+    phase: str
+    """The phase of the waits: ``data``, or ``host``."""
 
     @classmethod
-    def of(cls, steps: Iterable[Step]) -> _Wait:
-        kept = sorted(steps, key=lambda step: step.phase_ns("data"))[:-1]
+    def of(cls, steps: Iterable[Step], phase: str) -> _Wait:
+        kept = sorted(steps, key=lambda step: step.phase_ns(phase))[:-1]
         waited, whole = (
-            sum(times) for times in zip(*((step.phase_ns("data"), step.duration_ns) for step in kept), strict=True)
+            sum(times) for times in zip(*((step.phase_ns(phase), step.duration_ns) for step in kept), strict=True)
         )
-        return cls(waited / whole if whole > 0 else 0.0, waited / len(kept), whole / len(kept))
+        return cls(waited / whole if whole > 0 else 0.0, waited / len(kept), whole / len(kept), phase)

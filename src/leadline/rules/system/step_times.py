@@ -30,6 +30,8 @@ class Step:
     """At its end, the time since its thread began in which that used a processor or waited for one; -1: not taken."""
     run_delay_ns: int = -1
     """That in which it waited for a processor."""
+    host_ready_ns: int = -1
+    """The time of the phase ``host`` in which it used a processor or waited for one; -1: not taken."""
 
     @property
     def other_ns(self) -> int:
@@ -76,8 +78,9 @@ class StepTimes:
     def _steps(self, spans: Spans) -> list[Step]:
         open_steps = self._open.setdefault(spans.key.worker, {})
         ends_ns = spans.starts_ns + spans.durations_ns
-        names = (spans.steps, spans.durations_ns, spans.weights, ends_ns, spans.ready_ns, spans.run_delay_ns)
-        columns = (column.tolist() for column in names)
+        names = (spans.steps, spans.durations_ns, spans.weights, ends_ns)
+        times = (spans.ready_ns, spans.run_delay_ns, spans.host_ready_ns)
+        columns = (column.tolist() for column in (*names, *times))
         ended = [
             Step(
                 spans.key.worker,

@@ -10,6 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from leadline.records.formatting import significant
+from leadline.records.names import WHOLE_DATA
 from leadline.rules import Advice, Fired, Needs, Rule, Severity, TensorNeed, TensorReading, Verdict, Window
 from leadline.rules.messages import clear_if_complete, fired
 
@@ -37,6 +38,10 @@ _BATCH_ADVICE: Final = Advice(
     "nan_to_num or a filter where the data are read, and inspecting this batch; usually missing values, or a "
     "normalization by a standard deviation of zero"
 )
+_DATA_ADVICE: Final = Advice(
+    "nan_to_num or a filter on what fit is given, and numpy.argwhere(~numpy.isfinite(x)), which finds the rows; "
+    "usually missing values, or a normalization by a standard deviation of zero"
+)
 _OVERFLOW_ADVICE: Final = Advice(
     "the sizes of this module's weights and inputs (leadline tensors --statistic abs_max): their sums are beyond the "
     "range of {dtype}; usually half precision overflowed there (float32 for this module), or the learning rate is so "
@@ -59,6 +64,11 @@ _UNKNOWN_ADVICE: Final = Advice(
     "the same command with --capture layers:every=1,start={start} --on nonfinite_origin=stop_training, which names "
     "the module or the batch, and inspecting this batch; usually a division by zero, the log of zero or NaN in the "
     "batch",
+    "start",
+)
+_FINITE_BATCH_ADVICE: Final = Advice(
+    "the same command with --capture layers:every=1,start={start} --on nonfinite_origin=stop_training, which names "
+    "the module; usually a division by zero or the log of zero",
     "start",
 )
 _BACKWARD_ADVICE: Final = Advice(
@@ -124,10 +134,13 @@ class NonfiniteOrigin(Rule, frozen=True, kw_only=True):
         This is what the rule detects. At a step that a gradient scaler skips, the gradients are not evaluated.
     Blind spots:
         The origin is limited to the tensors that were captured at that step: activations are captured only at some
-        steps, and never in compiled models; without them the origin is narrowed down to the loss, the backward pass
-        or an earlier step. Infinity in the input of a module counts as a mask and is ignored, unless it is the
-        first input of the model; an output with intended infinity is reported if it comes first. The order of
-        modules is that of their calls, the order of gradients that in which parameters were registered.
+        steps, and never in compiled models; without them the origin is narrowed down to the batch, the loss, the
+        backward pass or an earlier step. At such steps the batch is looked at where its loss is known before the step
+        ends and the batch still exists: with PyTorch on a CPU, MXNet, and functions of TensorFlow that are called with
+        it. Of Keras on TensorFlow, what ``fit`` was given is looked at as a whole, arrays of up to 256 MiB. JAX shows
+        neither. Infinity in the input of a module counts as a mask and is ignored, unless it is the first input of the
+        model; an output with intended infinity is reported if it comes first. The order of modules is that of their
+        calls, the order of gradients that in which parameters were registered.
     Source:
         Ours; anomaly detection of PyTorch (``torch.autograd.detect_anomaly``) finds the same at a much higher cost.
     """
@@ -261,6 +274,8 @@ def _from_earlier_step(last: TensorReading) -> _Origin:
 
 def _from_forward_pass(first: TensorReading) -> _Origin:
     module, _, side = first.tensor.rpartition("_")[0].rpartition("_")
+    if WHOLE_DATA in first.collections:
+        return _Origin(first, "data", f"from the data: {_share(first)} in {first.tensor}", _DATA_ADVICE)
     if "inputs" in first.collections:
         return _Origin(
             first, "batch", f"from batch {first.mode_step}: {_share(first)} in {first.tensor}", _BATCH_ADVICE
@@ -289,11 +304,20 @@ def _from_forward_pass(first: TensorReading) -> _Origin:
 
 def _from_loss(loss: TensorReading, window: Window) -> _Origin:
     number = "NaN" if math.isnan(loss.value) else "infinite"
-    if any(_precedes_loss(reading) for reading in window.readings("nonfinite_count")):
+    before = [reading for reading in window.readings("nonfinite_count") if _precedes_loss(reading)]
+    if any("inputs" not in reading.collections for reading in before):
         return _Origin(
             loss, "loss", f"{loss.tensor} is {number}; no tensor captured before it was non-finite", _LOSS_ADVICE
         )
     start = max(window.step - _STEPS_BEFORE, 0)
+    if before:
+        return _Origin(
+            loss,
+            "loss",
+            f"{loss.tensor} is {number} although what the model was given is finite; no layers were captured at this "
+            "step, so its origin is not known",
+            _FINITE_BATCH_ADVICE.given(start=start),
+        )
     return _Origin(
         loss,
         "loss",

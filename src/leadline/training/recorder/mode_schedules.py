@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from leadline.records.loss_facts import ACTIVATION, CONSECUTIVE_LINEAR
@@ -72,6 +72,20 @@ class PlanSchedules:
         self.non_finite_items = [item for item in self.tensor_items if _COUNTS & set(item.statistics)]
         self.has_norms = any(item.collection in _WITH_NORMS for item in plan.items)
         self._modes.clear()
+
+    def non_finite_inputs(self, captured: Collection[CaptureItem]) -> list[CaptureItem]:
+        """Return items that count non-finite elements of what a model is given; none if one of them is captured."""
+        counting = [
+            item
+            for item in self._items
+            if _COUNTS & set(item.statistics) and applies_to_mode(item, "train") and self._captures_between_steps(item)
+        ]
+        if any(item in captured for item in counting):
+            return []
+        return [
+            replace(item, statistics=tuple(name for name in item.statistics if name in _COUNTS), raw=False)
+            for item in counting
+        ]
 
     def scheduled(self, mode: str, step: int) -> tuple[CaptureItem, ...]:
         """Return the items whose schedules have a step, whether they were captured there or not."""

@@ -24,6 +24,7 @@ from leadline.training.recorder.fact_steps import FactSteps
 from leadline.training.recorder.given_values import GivenValues
 from leadline.training.recorder.logged_rows import LoggedRows
 from leadline.training.recorder.mode_schedules import PlanSchedules
+from leadline.training.recorder.non_finite_loss import NonFiniteLoss
 from leadline.training.recorder.overhead import Overhead
 from leadline.training.recorder.scalars import Scalar, ScalarBuffer
 from leadline.training.recorder.schedule import CaptureSchedule, StepDecision
@@ -102,8 +103,7 @@ class StepRecorder:
         self._has_trained = False
         self._interesting_step = 0
         """At train steps before this nothing of the plan is captured, except losses and logged values."""
-        self._non_finite_step = -1
-        """The first train step with a non-finite loss: non-finite elements are counted there, scheduled or not."""
+        self._non_finite = NonFiniteLoss(context, schedules, frameworks, self._output)
         self._watched: weakref.WeakKeyDictionary[Any, Watched] = weakref.WeakKeyDictionary()
         self._is_forward_watched = False
         self._forward_items: tuple[CaptureItem, ...] = ()
@@ -179,8 +179,8 @@ class StepRecorder:
         self.cost.end(begun)
 
     def _add_loss(self, site: object, value: Any, name: str | None, marks: tuple[str, ...]) -> None:
-        if self._non_finite_step < 0 and isinstance(value, float) and value - value != 0.0:
-            self._non_finite_step = self.clock.train_step
+        if self._non_finite.step < 0 and isinstance(value, float) and value - value != 0.0:
+            self._non_finite.find(self._forward_items if self._is_forward_watched else ())
         self._scalars.train_losses.add(site, value, name, marks)
 
     def capture_last_step(self, family: Family) -> None:
@@ -221,7 +221,7 @@ class StepRecorder:
                 self._scalars.add_norms(norms)
         step = self.clock.train_step
         items = watched.schedule.advance_to(step) if step >= self._interesting_step else ()
-        if step == self._non_finite_step:
+        if step == self._non_finite.step:
             items = tuple(dict.fromkeys((*items, *self._schedules.non_finite_items)))
         if items and watched.subject is not None:
             if not watched.subject.is_current():

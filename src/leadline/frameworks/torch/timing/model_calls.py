@@ -10,9 +10,11 @@ from typing import Any, Final
 import torch
 from torch.nn.modules import module as torch_module
 
+from leadline.frameworks.kit.named_tensor import NamedTensor
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import HookGuard
+from leadline.frameworks.torch.naming.model_names import ModuleNames
 from leadline.instrumentation.timeline.step_timeline import StepTimeline
 
 _KEY: Final = "leadline model call"
@@ -35,7 +37,22 @@ class ModelCallHook:
         """Whether the hook runs ahead of all others."""
         self._last: Callable[[], torch.nn.Module | None] = lambda: None
         """The latest outermost model."""
+        self._given: list[weakref.ref[torch.Tensor]] = []
+        """The tensors of its latest call."""
         self._patches = Patches()
+
+    def batch(self, names: ModuleNames) -> list[NamedTensor]:
+        """Return the inputs of the latest outermost model in the forward pass, as far as they still exist."""
+        model = self._last()
+        if model is None:
+            return []
+        name = names.model_of(model).names[id(model)] or type(model).__name__
+        given = ((at, reference()) for at, reference in enumerate(self._given))
+        return [
+            NamedTensor(f"{name}_input_{at}", ("inputs", "layers"), tensor.detach().float().cpu().numpy())
+            for at, tensor in given
+            if tensor is not None and tensor.is_floating_point()
+        ]
 
     def install(self) -> None:
         """Observe the next forward pass, and be absent from exports."""
@@ -78,6 +95,7 @@ class ModelCallHook:
                 self._last = weakref.ref(module)
             if timeline.is_loading:
                 return
+            self._given = [weakref.ref(value) for value in args if isinstance(value, torch.Tensor)]
             if on_call is None and guard.defer(begun_ns, begin_model):
                 del hooks[_KEY]
             elif not timeline.is_elsewhere():

@@ -8,16 +8,13 @@ are not repeated. ``check_recall.py --page`` reads the file.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import msgspec
-
 sys.path += [str(Path(__file__).parents[1] / "process")]
-from programs import CHECK_MISTAKES, MISTAKES, Program, Result, interpreter, mistaken, repaired, run
+from programs import CHECK_MISTAKES, MISTAKES, Program, Result, mistaken, read_results, repaired, run_kept
 from recall import CAUSES
 
 from leadline.records.check_result import PROBES
@@ -29,8 +26,6 @@ SAMPLES = {
     for folder, known in (("check_mistakes", CHECK_MISTAKES), ("mistakes", MISTAKES))
 }
 """The programs that are run, by folder and name."""
-_TOGETHER = 6
-"""Programs that are run in one process, and whose results are kept together."""
 
 
 @dataclass(frozen=True)
@@ -71,30 +66,6 @@ def programs() -> list[Program]:
         for name, path in known.items()
         for program in (mistaken(path), repaired(path))
     ]
-
-
-def run_all(chosen: Sequence[Program], kept: Path) -> dict[str, Result]:
-    """Run programs, and return the results by name; those that the file has are not repeated."""
-    pythons = {program.name: interpreter(program.source) for program in chosen}
-    results = read_results(kept)
-    missing = [program for program in chosen if program.name not in results]
-    for python in dict.fromkeys(pythons.values()):
-        those = [program for program in missing if pythons[program.name] == python]
-        for at in range(0, len(those), _TOGETHER):
-            found = run(those[at : at + _TOGETHER], processes=1, python=python)
-            results |= found
-            with kept.open("a") as file:
-                file.writelines(f"{json.dumps({'name': name, **asdict(one)})}\n" for name, one in found.items())
-            for name, one in found.items():
-                ended = (one.error or "").strip()[-200:]
-                print(f"{name}  {', '.join(one.fired)}  {ended}", file=sys.stderr, flush=True)
-    return {program.name: results[program.name] for program in chosen}
-
-
-def read_results(kept: Path) -> dict[str, Result]:
-    """Return the results of a file by name, the last of each program."""
-    lines = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-    return {line.pop("name"): msgspec.convert(line, Result) for line in lines}
 
 
 def read_pairs(kept: Path) -> list[BesidePair]:
@@ -157,7 +128,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="TEXT", help="only programs whose name contains the text")
     options = parser.parse_args()
     chosen = [program for program in programs() if options.only in program.name]
-    results = run_all(chosen, options.results)
+    results = run_kept(chosen, options.results)
     pairs = pair_up(results)
     print(group_table(pairs), program_table(pairs), sep="\n")
     false = false_alarms(pairs)

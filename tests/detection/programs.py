@@ -40,6 +40,8 @@ LIBRARIES_PYTHON = str(HERE.parents[1] / ".venvs" / "loggers" / "bin" / "python"
 JAX_PYTHON = str(HERE.parents[1] / ".venvs" / "jax" / "bin" / "python")
 KERAS_BACKENDS = ("tensorflow", "torch")
 
+_TOGETHER = 6
+"""Programs that run in one process, and whose results are kept together."""
 _MISTAKEN = re.compile(r"^.*  # mistake$\n", re.MULTILINE)
 _REPAIRED = re.compile(r"^( *)# repaired: ", re.MULTILINE)
 
@@ -134,6 +136,30 @@ def run(
         told = list(threads.map(lambda part: run_in_a_process(part[0], place, backend, part[1]), parts))
     results = {line["name"]: _result(line) for part in told for line in part}
     return {program.name: results[program.name] for program in programs}
+
+
+def run_kept(chosen: Sequence[Program], kept: Path) -> dict[str, Result]:
+    """Run and judge programs, and return the results by name; those that a file has are not repeated."""
+    pythons = {program.name: interpreter(program.source) for program in chosen}
+    results = read_results(kept)
+    missing = [program for program in chosen if program.name not in results]
+    for python in dict.fromkeys(pythons.values()):
+        those = [program for program in missing if pythons[program.name] == python]
+        for at in range(0, len(those), _TOGETHER):
+            found = run(those[at : at + _TOGETHER], processes=1, python=python)
+            results |= found
+            with kept.open("a") as file:
+                file.writelines(f"{json.dumps({'name': name, **asdict(one)})}\n" for name, one in found.items())
+            for name, one in found.items():
+                ended = (one.error or "").strip()[-200:]
+                print(f"{name}  {', '.join(one.fired)}  {ended}", file=sys.stderr, flush=True)
+    return {program.name: results[program.name] for program in chosen}
+
+
+def read_results(kept: Path) -> dict[str, Result]:
+    """Return the results of a file by name, the last of each program."""
+    lines = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    return {line.pop("name"): msgspec.convert(line, Result) for line in lines}
 
 
 def _compiles(program: Program) -> bool:

@@ -2,7 +2,8 @@
 
 ``python tests/detection/recall.py`` runs all programs with the default captures and budget and writes the page. It
 takes 5 to 60 minutes on two cores, and fails if a rule fires on a twin or on a healthy training. With names of mistakes
-it runs only these, with their twins, and prints what was found.
+it runs only these, with their twins, and prints what was found. ``--results FILE`` keeps what was found, so that a
+measurement can be made in parts.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import argparse
 import statistics
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "process"))
 from judged_runs import Told
-from programs import HEALTHY, HERE, MISTAKES, PUBLIC_CODE, Program, Result, healthy, mistaken, repaired, run
+from programs import HEALTHY, HERE, MISTAKES, PUBLIC_CODE, Program, Result, healthy, mistaken, repaired, run, run_kept
 
 from leadline.config.run_config import DEFAULT_BUDGET
 from leadline.rules.registry import find_rule
@@ -154,7 +156,11 @@ class Outcome:
         return {*self.repaired.fired, *self.repaired.remarked}
 
 
-def recall(names: Iterable[str] = MISTAKES) -> dict[str, Outcome]:
+Run = Callable[[Sequence[Program]], dict[str, Result]]
+"""Runs and judges programs."""
+
+
+def recall(names: Iterable[str] = MISTAKES, run: Run = run) -> dict[str, Outcome]:
     """Run programs and their twins, and return the outcomes by name."""
     paths = {name: MISTAKES[name] for name in names}
     results = run([program for path in paths.values() for program in (mistaken(path), repaired(path))])
@@ -245,14 +251,14 @@ def cause_table() -> str:
 
 
 def run_healthy(
-    kinds: Iterable[str] = HEALTHY, lengths: Iterable[int] = LENGTHS, seeds: Iterable[int] = SEEDS
+    kinds: Iterable[str] = HEALTHY, lengths: Iterable[int] = LENGTHS, seeds: Iterable[int] = SEEDS, run: Run = run
 ) -> dict[str, Result]:
     """Run healthy trainings; return the results by kind, length and seed."""
     seeds, lengths = list(seeds), list(lengths)
     return run([healthy(HEALTHY[kind], length, seed) for kind in kinds for length in lengths for seed in seeds])
 
 
-def run_public(names: Iterable[str] = PUBLIC_CODE) -> dict[str, Result]:
+def run_public(names: Iterable[str] = PUBLIC_CODE, run: Run = run) -> dict[str, Result]:
     """Run public code without and with its mistakes; return the results by program or mistake."""
     names = list(names)
     clean = [replace(healthy(PUBLIC_CODE[name], PUBLIC_STEPS, 0), name=name) for name in names]
@@ -271,13 +277,16 @@ def show(names: Iterable[str]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure the recall of the default rules; see the top of this file.")
     parser.add_argument("mistakes", nargs="*", metavar="MISTAKE", help="run only these, and leave the page as it is")
-    names = parser.parse_args().mistakes
+    parser.add_argument("--results", type=Path, metavar="FILE", help="keep results here, and repeat none that it has")
+    options = parser.parse_args()
+    names = options.mistakes
     if unknown := set(names) - set(MISTAKES):
         parser.error(f"no such mistake: {', '.join(sorted(unknown))}")
     if names:
         show(names)
         return 0
-    outcomes, quiet, public = recall(), run_healthy(), run_public()
+    kept: Run = partial(run_kept, kept=options.results) if options.results else run
+    outcomes, quiet, public = recall(run=kept), run_healthy(run=kept), run_public(run=kept)
     silent = sum(not public[name].fired for name in PUBLIC_CODE)
     page = _HEAD.format(mistakes=len(outcomes), budget=DEFAULT_BUDGET.replace("%", " %"))
     page += class_table(outcomes) + "\n" + program_table(outcomes) + _NOT_FOUND

@@ -45,7 +45,7 @@ _SAME: Final = {"input": "input_bound", "communication": "straggler", "memory": 
 """The rule whose finding says the same as a bottleneck."""
 _MAX_CHARACTERS: Final = 240
 """The longest message or suggestion within the line; rules of users may be verbose."""
-_NAMED_STEPS: Final = re.compile(r"(since|from) (step|round) \d")
+_NAMED_STEPS: Final = re.compile(r"(since|from|of) (step|round) \d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,8 +364,9 @@ def _message(rule: SummarizedRule) -> str:
 
     ``loss is NaN (since step 600)`` of a finding that is open, ``loss is high (steps 300 to 390)`` of one that closed.
     """
-    message, place = _cut((rule.message or "fired").rstrip(".")), _place(rule)
-    has_steps = _NAMED_STEPS.search(message) or f"step {rule.step}" in message or f"step {_step(rule):,}" in message
+    whole, place = (rule.message or "fired").rstrip("."), _place(rule)
+    message = _cut(whole)
+    has_steps = _NAMED_STEPS.search(whole) or f"step {rule.step}" in whole or f"step {_step(rule):,}" in whole
     if not place or has_steps:
         return message
     since = f"since {place}" if rule.is_open else describe.steps_of(_step(rule), rule.last_step)

@@ -40,7 +40,8 @@ def test_a_failure_fires_with_message_advice_step_and_worker() -> None:
     failed = result("failed", message="sample 1 changes with sample 0", advice="set batch_first=True")
     fired = judge({"checks": {"mixed_samples": result("passed")}}, {"checks": {"mixed_samples": failed}})
     assert isinstance(fired, Fired)
-    assert (fired.message, fired.suggestion) == ("sample 1 changes with sample 0", "set batch_first=True")
+    message = "sample 1 changes with sample 0 (on a copy of step 2)"
+    assert (fired.message, fired.suggestion) == (message, "set batch_first=True")
     assert (fired.worker, fired.since_step) == ("rank1-101", 2)
     assert dict(fired.evidence) == {"probe": "mixed_samples", "checked_step": 2}
 

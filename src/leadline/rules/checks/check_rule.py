@@ -34,7 +34,7 @@ class CheckRule(Rule, frozen=True, kw_only=True):
         for worker, result in found:
             if result.outcome == "failed":
                 return fired(
-                    result.message,
+                    f"{result.message} (on a copy of step {result.step:,})",
                     advice=_ADVICE.given(found=result.advice),
                     evidence={"probe": result.probe, "checked_step": result.step},
                     worker=worker,

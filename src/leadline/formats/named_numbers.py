@@ -157,7 +157,8 @@ def _name(gap: str, label: str) -> tuple[str, bool, str, bool, bool]:
         name = f"{label} {name}" if label and kind_of(name) == "metric" else name
     else:
         label = role[0] if name[role.end() : role.end() + 1] == " " else label
-        name = name if _PREFIXED.match(name) else f"{role[0]} {name}"
+        others = [word for word in name.split() if word != role[0]]
+        name = name if _PREFIXED.match(name) else " ".join((role[0], *others))
     if level is not None and level[0] not in name.split():
         name = f"{level[0]} {name}"
     return name, is_explicit, label, is_part, is_percent

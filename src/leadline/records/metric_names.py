@@ -53,6 +53,7 @@ _ROLES: Final = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("val", "valid", "validation", "test", "testing", "eval", "evaluation", "dev"), "validation"),
 }
+_AVERAGED: Final = "ema"
 _LOSSES: Final = frozenset({"loss", "nll", "bce"})
 _CROSS_ENTROPY: Final = re.compile(r"cross[ _-]?entropy", re.IGNORECASE)
 
@@ -81,6 +82,8 @@ def kind_of(name: str) -> NameKind:
     Stricter than ``is_upward``: names in a text were not chosen as names of metrics (``loss scale``).
     """
     words = words_of(_CROSS_ENTROPY.sub("nll", name))
+    if _AVERAGED in words and any(_ROLES.get(word) == "validation" for word in words):
+        words = tuple(word for word in words if word != _AVERAGED)  # of averaged weights; else a smoothed number
     of_metric = [_METRICS.fullmatch(word) is not None for word in words]
     is_known = all(
         is_metric or word.isdigit() or _QUALIFIERS.fullmatch(word)

@@ -20,6 +20,8 @@ from leadline.store.documents import make_subfolder, read_document, write_docume
 
 CHECKED_STEPS: Final = (2, 101, 501)
 """The train steps that are checked beside a training, counted from 0: none at which the presets capture tensors."""
+SKIPPED_IN_PLACE: Final = 101
+"""The one that is left out where the training waits for its probes."""
 LEAST_SECONDS: Final = 5.0
 """The least processor time of a check beside a training."""
 _SHARE: Final = 0.01
@@ -58,7 +60,13 @@ class TimeLimit:
 
 
 class CopyUnderTest(Protocol):
-    """A copy of the training, in which probes run."""
+    """A copy of the training, in which probes run.
+
+    Attributes:
+        is_in_place: Whether it is within the process of the training, which waits for it.
+    """
+
+    is_in_place: bool
 
     def start(self, probes: Sequence[str], limit: TimeLimit) -> None:
         """Make the copy, and begin the probes."""
@@ -107,7 +115,8 @@ class StepChecks:
 
     def begin(self, copy: CopyUnderTest, step: int) -> None:
         """Check a copy of the training: wait for the results where ``leadline check`` has asked for them."""
-        self._steps = [later for later in self._steps if later > step]
+        skipped = SKIPPED_IN_PLACE if copy.is_in_place else None
+        self._steps = [later for later in self._steps if later > step and later != skipped]
         beside = TimeLimit.beside(time.monotonic() - self._began)
         self._running = copy
         copy.start(self._probes, TimeLimit.of_order(self._seconds) if self._waits else beside)

@@ -40,6 +40,8 @@ class PureCheck:
         number: The train step.
     """
 
+    is_in_place = True
+
     def __init__(self, make: Callable[[float], PureStep], number: int) -> None:
         self._make, self._number = make, number
         self._results: list[CheckResult] = []

@@ -55,6 +55,8 @@ class ForkedCheck:
     whatever it does then; it is the first that the kernel ends if memory runs out.
     """
 
+    is_in_place = False
+
     def __init__(self, copied: Copied) -> None:
         self._copied: Copied | None = copied
         self._step = copied.step

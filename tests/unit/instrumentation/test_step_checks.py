@@ -1,0 +1,66 @@
+"""At which steps a training is checked, and which results are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from leadline.instrumentation.check import StepChecks, TimeLimit
+from leadline.records.check_result import CheckResult
+
+
+class Copy:
+    """A copy whose probes are ready at once."""
+
+    def __init__(self, outcome: str, step: int, *, is_in_place: bool = False) -> None:
+        self.outcome, self.step, self.is_in_place = outcome, step, is_in_place
+
+    def start(self, probes: Sequence[str], limit: TimeLimit) -> None:
+        self.probes = probes
+
+    def results(self, *, waits: bool) -> list[CheckResult]:
+        return [CheckResult(probe, self.outcome, "it did", self.step) for probe in self.probes]
+
+
+def checks_of(folder: Path, recorded: dict[str, Any]) -> StepChecks:
+    context: Any = SimpleNamespace(run=str(folder), worker="rank0-1")
+    fact: Any = None
+    return StepChecks(["model_inputs"], None, context, fact, recorded.__setitem__)
+
+
+def checked_steps(checks: StepChecks, outcomes: Sequence[str], *, is_in_place: bool = False) -> list[int]:
+    made, left = [], list(outcomes)
+    for step in range(600):
+        if checks.checks_step(step):
+            made.append(step)
+            checks.begin(Copy(left.pop(0) if left else "passed", step, is_in_place=is_in_place), step)
+        checks.poll()
+    return made
+
+
+def test_a_forked_copy_is_checked_three_times_and_a_waiting_training_twice(tmp_path: Path) -> None:
+    assert checked_steps(checks_of(tmp_path, {}), []) == [2, 101, 501]
+    assert checked_steps(checks_of(tmp_path, {}), [], is_in_place=True) == [2, 501]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "kept"),
+    [
+        (["passed", "passed", "passed"], ("passed", 501)),
+        (["failed", "passed", "passed"], ("failed", 2)),
+        (["passed", "failed", "passed"], ("failed", 101)),
+        (["passed", "not applicable", "not applicable"], ("passed", 2)),
+        (["not applicable", "passed", "not applicable"], ("passed", 101)),
+    ],
+)
+def test_a_failure_stays_and_else_the_latest_that_could_be_decided(
+    tmp_path: Path, outcomes: list[str], kept: tuple[str, int]
+) -> None:
+    recorded: dict[str, Any] = {}
+    checked_steps(checks_of(tmp_path, recorded), outcomes)
+    found = recorded["checks"]["model_inputs"]
+    assert (found["outcome"], found["step"]) == kept

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from launching import LEADLINE, PATIENCE, bare, environment, rule, script, watched
 
+from leadline.frameworks.torch.check.step_tape import TRANSFORMED
 from leadline.reader.checks import read_checks
 
 SCRIPT = script("checked.py")
@@ -197,6 +198,14 @@ def test_two_models_of_a_class_are_told_apart_by_their_variables(tmp_path: Path)
     assert found["incomplete_state"]["message"].startswith("critic.noise looks random")
     assert "x of generator 16 x 8" in found["model_inputs"]["message"]
     assert "x of critic 16 x 16" in found["model_inputs"]["message"]
+
+
+def test_a_training_with_transformed_functions_is_left_alone(tmp_path: Path) -> None:
+    without = bare("checked.py", "functional", folder=tmp_path)
+    ended = watched(("--check", "--no-default-rules"), SCRIPT, "functional", folder=tmp_path)
+    assert (ended.status, ended.out) == (0, without.out)
+    ((_, results),) = read_checks(ended.run.path).items()
+    assert {result.message for result in results} == {TRANSFORMED}
 
 
 def test_a_compiled_training_is_not_checked_while_it_runs(tmp_path: Path) -> None:

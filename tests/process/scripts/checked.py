@@ -91,6 +91,24 @@ def train_two():
         second.step()
 
 
+def functional_loss(parameters, model, x, y):
+    return nn.functional.cross_entropy(torch.func.functional_call(model, parameters, (x,)), y)
+
+
+def train_functional():
+    """Train with gradients of torch.func."""
+    torch.manual_seed(0)
+    model = Net()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    for x, y in batches():
+        parameters = dict(model.named_parameters())
+        gradients = torch.func.grad(functional_loss)(parameters, model.eval(), x, y)
+        for name, parameter in parameters.items():
+            parameter.grad = gradients[name].detach()
+        optimizer.step()
+    print("weights", [parameter.sum().item() for parameter in model.parameters()])
+
+
 def main():
     if KIND == "never":
         print("nothing to train")
@@ -141,4 +159,4 @@ def main():
 
 
 if __name__ == "__main__":
-    train_two() if KIND == "two" else main()
+    {"two": train_two, "functional": train_functional}.get(KIND, main)()

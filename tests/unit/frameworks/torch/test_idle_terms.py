@@ -44,6 +44,18 @@ def _called(model: nn.Module, mode: TapeMode) -> nn.Module:
     return Called()
 
 
+def test_what_cannot_be_recorded_never_reaches_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(value: object) -> None:
+        raise ZeroDivisionError("ours")
+
+    mode = TapeMode()
+    monkeypatch.setattr(mode, "keep_inputs", fail)
+    with mode:
+        made = torch.ones(3) + 1
+    assert made.tolist() == [2.0, 2.0, 2.0]
+    assert mode.tape.problem == "the step could not be recorded: ZeroDivisionError: ours"
+
+
 def supervised(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return functional.cross_entropy(model(x), x[:, :3].argmax(1))
 

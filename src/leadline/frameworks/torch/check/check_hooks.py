@@ -14,8 +14,9 @@ from torch.overrides import _get_current_function_mode
 
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.check.forked_check import Copied, ForkedCheck
-from leadline.frameworks.torch.check.step_tape import TapeMode, is_model, plain_values, unseen
+from leadline.frameworks.torch.check.step_tape import TRANSFORMED, TapeMode, is_model, plain_values, unseen
 from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide_from_dynamo
+from leadline.frameworks.torch.hooks.tracing import is_transformed
 from leadline.instrumentation.check import StepChecks
 from leadline.instrumentation.guard import Guard
 
@@ -63,7 +64,7 @@ class CheckHooks:
         self._stop_recording()
 
     def _make_pre_hook(self) -> Callable[..., Any]:
-        guard, before_step = self._guard, self._before_step
+        guard, alone, before_step = self._guard, self._alone, self._before_step
 
         def before_update(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             self._depth += 1
@@ -71,7 +72,7 @@ class CheckHooks:
                 return None
             closure = args[1] if len(args) > 1 else kwargs.get("closure") if kwargs else None
             if closure is None:
-                guard.run(before_step, optimizer)
+                guard.run(alone, before_step, optimizer)
                 self._pause(1)
                 return None
             checked = self._checking_closure(closure, optimizer)
@@ -88,22 +89,29 @@ class CheckHooks:
             result = closure()
             if is_first:
                 is_first = False
-                self._guard.run(self._before_step, optimizer)
+                self._guard.run(self._alone, self._before_step, optimizer)
                 self._pause(1)
             return result
 
         return hide_from_dynamo(evaluate)
 
     def _make_post_hook(self) -> Callable[..., Any]:
-        guard, after_step = self._guard, self._after_step
+        guard, alone, after_step = self._guard, self._alone, self._after_step
 
         def after_update(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             self._depth = max(self._depth - 1, 0)
             if self._depth == 0:
                 self._pause(-1)
-                guard.run(after_step, optimizer)
+                guard.run(alone, after_step, optimizer)
 
         return hide_from_dynamo(after_update)
+
+    def _alone(self, function: Callable[[Any], None], optimizer: Any) -> None:
+        """Call a function of which a failure ends the checks, and nothing else that is captured."""
+        self._fact.call(function, optimizer)
+        if self._fact.has_ended:
+            self._recording.restore()
+            self._stop_recording()
 
     def _pause(self, change: int) -> None:
         if self._mode is not None:
@@ -123,7 +131,7 @@ class CheckHooks:
         if self._mode is not None:
             return
         if self._checks.checks_step(self._steps):
-            self._fact.call(self._begin_recording, optimizer)
+            self._begin_recording(optimizer)
         elif self._checks.checks_step(self._steps + 1):
             self._recording.replace(torch.nn.Module, "__call__", lambda call: _noted_module(call, self._called))
 
@@ -137,7 +145,7 @@ class CheckHooks:
             tape.problem = "the optimizer steps within the backward pass"
         others = tuple(other for reference in self._others if (other := reference()) is not None)
         copied = Copied(tape, optimizer, others, self._steps)
-        self._fact.call(self._checks.begin, ForkedCheck(copied), self._steps)
+        self._checks.begin(ForkedCheck(copied), self._steps)
 
     # --- recording ----------------------------------------------------------------------------------------------
 
@@ -193,13 +201,16 @@ def _recorded_model(original: Callable[..., Any], mode: TapeMode) -> Callable[..
     def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         if mode.paused or threading.get_ident() != mode.thread or not is_model(module):
             return original(module, *args, **kwargs)
-        mode.keep_inputs((args, kwargs))
-        mode.keep_state(module)
+        if is_transformed():
+            mode.tape.problem = mode.tape.problem or TRANSFORMED
+            return original(module, *args, **kwargs)
+        mode.attempt(mode.keep_inputs, (args, kwargs))
+        mode.attempt(mode.keep_state, module)
         random_state = torch.get_rng_state()
         is_training = module.training
         with mode.left_to_script():
             output = original(module, *args, **kwargs)
-        mode.add(module, args, kwargs, output, random_state, is_training=is_training)
+        mode.attempt(mode.add, module, args, kwargs, output, random_state, is_training=is_training)
         return output
 
     return hide_from_dynamo(call)

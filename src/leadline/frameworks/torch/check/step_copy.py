@@ -14,6 +14,7 @@ import torch
 
 from leadline.frameworks.check.outcome import NotRepeatableError, one_line
 from leadline.frameworks.check.samples import REDUCED_ROUNDING, ROUNDING
+from leadline.frameworks.torch.capture.autograd_graph import leaf_ids
 from leadline.frameworks.torch.check.model_labels import inner, joined, model_labels
 from leadline.frameworks.torch.check.step_tape import PartState, RecordedCall, StepTape, replaced, tensors_in
 from leadline.instrumentation.check import TimeLimit
@@ -124,9 +125,13 @@ class StepCopy:
 
     def _check_repeatable(self) -> None:
         try:
-            repeated = float(self.run().loss.detach())
+            loss = self.run().loss
+            repeated = float(loss.detach())
         except Exception as error:
             raise NotRepeatableError(f"the step cannot be repeated on a copy: {one_line(error)}") from error
+        own, reached = leaf_ids(self.tape.tensors[self.loss].grad_fn), leaf_ids(loss.grad_fn)
+        if own is not None and reached is not None and own & set(map(id, self.parameters)) - reached:
+            raise NotRepeatableError("repeated on a copy, the loss does not depend on all weights that it depends on")
         difference = abs(repeated - self.recorded_loss)
         if not difference <= self._loss_tolerance() * max(abs(self.recorded_loss), 1e-6) and repeated == repeated:
             raise NotRepeatableError(

@@ -14,6 +14,7 @@ import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 from torch.utils._python_dispatch import _disable_current_modes
 
+from leadline.frameworks.check.outcome import one_line
 from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import is_transformed
@@ -42,6 +43,9 @@ _RANDOM: Final = (
     "poisson",
 )
 """Parts of the names of functions that draw random numbers."""
+
+
+TRANSFORMED: Final = "the step uses torch.func or a dispatch mode, which a copy would have to use as well"
 
 
 @dataclass(slots=True, eq=False)
@@ -222,14 +226,26 @@ class TapeMode(TorchFunctionMode):  # type: ignore[misc]
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if self.paused or is_transformed():
+        if self.paused:
             return func(*args, **kwargs)
-        self.keep_inputs((args, kwargs))
+        if is_transformed():
+            self.tape.problem = self.tape.problem or TRANSFORMED
+            return func(*args, **kwargs)
+        self.attempt(self.keep_inputs, (args, kwargs))
         name = getattr(func, "__name__", "")
         random_state = torch.get_rng_state() if any(part in name for part in _RANDOM) else None
         output = func(*args, **kwargs)
-        self.add(func, args, kwargs, output, random_state)
+        self.attempt(self.add, func, args, kwargs, output, random_state)
         return output
+
+    def attempt(self, record: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+        """Record something within a call of the script; a failure ends the recording, and never reaches the script."""
+        if self.tape.problem:
+            return
+        try:
+            record(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the script must not notice
+            self.tape.problem = f"the step could not be recorded: {one_line(error)}"
 
     @contextmanager
     def left_to_script(self) -> Iterator[None]:

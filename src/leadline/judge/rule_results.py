@@ -19,7 +19,7 @@ from leadline.records import describe
 from leadline.records.documents import PhaseShare, RuleDocument, RuleSummary, SummarizedRule, TimeSummary
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
-from leadline.records.names import Severity
+from leadline.records.names import BEST_EVALUATION, Severity
 from leadline.records.notification import RuleState
 from leadline.records.opposite_advice import StandingAdvice
 from leadline.records.outcome import ranked
@@ -222,6 +222,8 @@ class RuleResultStore:
         standing = StandingAdvice.of(fired)
         fired = tuple(replace(rule, suggestion=standing.agreeing(rule.suggestion or "")) for rule in fired)
         rules = [rule for rule in rules if describe.rule_state(rule) != "fired"]
+        products = self._products()
+        remarks = dict.fromkeys(str(remark) for product in products for remark in product.get("remarks", ()))
         return RuleSummary(
             complete=self.is_complete,
             delivering=tuple(self.delivering),
@@ -229,16 +231,14 @@ class RuleResultStore:
             updated_ns=time.time_ns(),
             announcements=tuple(self._announcements.lines),
             time=self._time,
-            remarks=tuple(remark for remark in self._remarks() if not standing.opponent(remark)),
+            remarks=tuple(remark for remark in remarks if not standing.opponent(remark)),
+            best_evaluation=next((str(best) for product in products if (best := product.get(BEST_EVALUATION))), ""),
             rules=(*fired, *rules),
         )
 
-    def _remarks(self) -> tuple[str, ...]:
-        """Return what rules remark beside their verdicts, of a run that is over."""
-        if not self.is_complete:
-            return ()
-        products = [entry.product for entry in self.entries.values() if entry.error is None]
-        return tuple(dict.fromkeys(str(remark) for product in products for remark in product.get("remarks", ())))
+    def _products(self) -> list[Mapping[str, Any]]:
+        """Return what rules have collected beside their verdicts, of a run that is over."""
+        return [entry.product for entry in self.entries.values() if entry.error is None] if self.is_complete else []
 
     def agreeing(self, finding: Finding) -> Finding:
         """Return a finding without a suggestion that contradicts that of a severer one."""

@@ -330,6 +330,8 @@ class RuleSummary(Document):
     rules: tuple[SummarizedRule, ...] = ()
     remarks: tuple[str, ...] = ()
     """At the end of a run: what is worth knowing, but no problem."""
+    best_evaluation: str = ""
+    """At the end of a run with several evaluations: the best of them."""
 
 
 @dataclass(frozen=True, slots=True)

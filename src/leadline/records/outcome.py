@@ -102,6 +102,8 @@ class RunOutcome:
     """What makes the times of a run without problems unreliable: an overloaded machine."""
     remarks: tuple[str, ...] = ()
     """What is worth knowing of a run that has ended, but no problem."""
+    best_evaluation: str = ""
+    """The best evaluation of a run that has ended, and its noise."""
     capture_ended: DisabledCapture | None = None
     """The first failure of ours that ended the capture in a worker; what the training did afterwards is not known."""
     verdict: str = ""
@@ -141,6 +143,7 @@ class RunOutcome:
         remarks = () if self.level in ("fatal", "warning") else self.remarks
         texts = [f"Note: {self.note}"] if self.note else []
         texts += [f"Remark: {cut}" for cut in map(_cut, remarks) if cut not in headline]
+        texts += [self.best_evaluation[:1].upper() + self.best_evaluation[1:]]
         parts = (headline, self.first_sign, f"Try: {self.advice}" if self.advice else "", *texts)
         return tuple(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part)
 
@@ -158,6 +161,7 @@ class RunOutcome:
             "rules": {name: getattr(self.rules, name) for name in RuleCounts.__slots__},
             "findings_ranked": [problem.to_dict() for problem in self.problems],
             "remarks": list(self.remarks),
+            "best_evaluation": self.best_evaluation or None,
             "capture_ended": asdict(self.capture_ended) if self.capture_ended is not None else None,
         }
 
@@ -176,7 +180,9 @@ def run_outcome(status: RunStatus, summary: RuleSummary, workers: Iterable[Worke
     ended = [worker.off for worker in workers if worker.off is not None]
     if ended:
         return _with_ended_capture(outcome, ended, len(workers))
-    return replace(outcome, remarks=summary.remarks if status.status in JOB_ENDED else ())
+    if status.status not in JOB_ENDED:
+        return outcome
+    return replace(outcome, remarks=summary.remarks, best_evaluation=summary.best_evaluation)
 
 
 def _with_ended_capture(outcome: RunOutcome, ended: Sequence[DisabledCapture], workers: int) -> RunOutcome:

@@ -109,17 +109,6 @@ def test_a_gap_without_a_standstill_is_a_remark() -> None:
     assert remarks(training([2.2, 2.0, 1.9, 1.2, 0.6, 0.3, 0.2, 0.1, 0.1, 0.1])) == []
 
 
-def test_a_best_evaluation_that_is_not_the_last_is_named() -> None:
-    parts = training([2.0 - 0.17 * epoch for epoch in range(10)] + [0.7] * 6)
-    assert not isinstance(result(parts), Fired)
-    (remark,) = remarks(parts)
-    assert remark.startswith(
-        "validation loss was best at step 41 (0.603, the mean of 3 evaluations), and is 0.7 at the end"
-    )
-    assert remarks(training([2.0 - 0.1 * epoch for epoch in EPOCHS])) == []
-    assert remarks(training([0.6 + 0.05 * noise for noise in NOISE[:16]])) == []
-
-
 def test_shares_are_not_compared_with_percentages() -> None:
     percent = [min(100.0, 10 + 9.0 * epoch) for epoch in EPOCHS]
     of_shares = training([0.1] * 16, percent, name="accuracy", collection="metrics")

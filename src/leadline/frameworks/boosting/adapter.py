@@ -29,7 +29,7 @@ class BoostingSubject:
         settings: Returns its current hyperparameters.
     """
 
-    parameters = 0
+    parameters = elements = trainable = 0
 
     def __init__(self, owner: object, settings: Settings) -> None:
         self._owner = weakref.ref(owner)

@@ -37,7 +37,7 @@ class _LoopSubject:
     """See ``leadline.frameworks.adapter.Subject``: only its name is known."""
 
     optimizer = ""
-    parameters = 0
+    parameters = elements = trainable = 0
 
     def __init__(self, loop: Loop) -> None:
         self.model = loop.name

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from leadline.records.formatting import significant
 from leadline.records.loss_roles import role_of
 from leadline.records.metric_names import PRINTED, is_upward, printed_resolution
-from leadline.records.names import CHECKS, NO_BETTER
+from leadline.records.names import BEST_EVALUATION, CHECKS, NO_BETTER
 from leadline.rules import Clear, Needs, Rule, Severity, TensorNeed, TensorReading, Undecided, Verdict, Window
 from leadline.rules.booster_detection import is_from_booster
 from leadline.rules.bounds import PositiveInt
@@ -23,7 +23,9 @@ from leadline.rules.losses import (
     schedules,
     update_sizes,
 )
+from leadline.rules.losses.best_evaluation import BestEvaluation, best_evaluation
 from leadline.rules.losses.competing_losses import EndsOfLoss
+from leadline.rules.losses.evaluations import Mean
 from leadline.rules.losses.given_loss import NEEDS
 from leadline.rules.losses.gradient_sizes import GradientSizes
 from leadline.rules.losses.logged_norms import LoggedNorm
@@ -90,6 +92,10 @@ class _Known:
     """By worker and loss."""
     tokens: dict[_Key, GivenTokens] = field(default_factory=dict)
     """By worker and loss."""
+    best: dict[_Key, BestEvaluation] = field(default_factory=dict)
+    """By worker and metric of validation."""
+    training: dict[str, Mean] = field(default_factory=dict)
+    """By worker, its losses since the latest evaluation."""
     has_broken: bool = False
     """Whether a training loss was not finite."""
 
@@ -139,7 +145,12 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         at least 4 digits, though the weights moved by more than that 0.001. It remarks that one of several
         training losses has fallen below a twentieth of its first 10 values, and another one is above three
         times its own, by the median of the last 30 of at least 50 values: one of two networks that compete has
-        won. The remarks follow the outcome of a run without problems.
+        won. The remarks follow the outcome of a run without problems. Of every run with several evaluations the
+        outcome names the best one, by the first validation loss or else metric whose direction is known: its
+        step, its value, and the noise, the standard deviation of an evaluation (the median absolute deviation
+        of the differences between evaluations, divided by the square root of 2; from 5 evaluations on). Where
+        the last one is worse by more than 5 of these, and the training loss before it is lower than before the
+        best one, it says that this is overfitting.
     Not a number:
         NaN and infinity are left out; where a training loss was one of them, it does not advise to train for longer.
     Blind spots:
@@ -185,6 +196,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         epoch_orders.note(known.epochs, window)
         repeated_modules.note(known.repeated, window)
         GivenTokens.note(known.tokens, window)
+        BestEvaluation.note(known.best, known.training, window)
         for reading in _metrics(window):
             role, _ = role_of(reading.tensor, reading.mode, reading.collections)
             if not math.isfinite(reading.value):
@@ -225,7 +237,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             *dict.fromkeys(remark for tokens in known.tokens.values() for remark in tokens.remarks()),
             *[remark for remark in of_validation if remark][-1:],  # a script's own metric says the same, and comes last
         ]
-        return Clear({"remarks": [remark for remark in remarks if remark]})
+        return Clear(
+            {"remarks": [remark for remark in remarks if remark], BEST_EVALUATION: best_evaluation(known.best)}
+        )
 
     def _of_length(self, known: _Known) -> str:
         """Return the remark on a short training whose loss still falls; empty: none."""

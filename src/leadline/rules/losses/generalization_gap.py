@@ -130,13 +130,6 @@ class _Pair:
         """Return the level of the latest evaluations."""
         return median(list(self.values)[-_PATIENCE:])
 
-    def has_been_better(self) -> bool:
-        """Return whether validation has been better than it is now by more than its noise."""
-        if self.count < _MIN_EVALUATIONS or not self.levels:
-            return False
-        least = max(_CLEAR_NOISES * noise_of(self.values), _SMALL * self.gained())
-        return self.levels[-1].validation - min(level.validation for level in self.levels) > least
-
     def start(self) -> float:
         """Return where learning began: the worse of the first training value and the first evaluation."""
         return max(self.first_training, self.first_evaluation)
@@ -198,9 +191,7 @@ class GeneralizationGap(Rule, frozen=True, kw_only=True):
         it, the training has gained more than a tenth of all its gain since then, and validation less than half of that
         gain in all. Gains count from the worse of the first training value and the first evaluation, and must be more
         than 5 standard deviations of an evaluation. Where there is such a gap, but validation still improves or there
-        are fewer evaluations, it remarks on it at the end of the run. Otherwise it remarks at the end which evaluation
-        was the best one, if the mean of the last 3 of at least 8 is worse than that of 3 at the best by more than 5
-        standard deviations of an evaluation and 2 % of what the training has gained.
+        are fewer evaluations, it remarks on it at the end of the run.
     Not a number:
         NaN and infinity are left out (see ``exploding_tensor``).
     Blind spots:
@@ -249,8 +240,7 @@ class GeneralizationGap(Rule, frozen=True, kw_only=True):
             if pair.count >= _MIN_EVALUATIONS and pair.stands_still():
                 return _fired(key, pair)
         remarks = [_remark(key, pair) for key, pair in gaps]
-        lost = ((key, known.pairs[key]) for key in ended if known.pairs[key].has_been_better())
-        product = {"remarks": (remarks or [_remark_on_best(key, pair) for key, pair in lost])[:1]}
+        product = {"remarks": remarks[:1]}
         longest = max(known.pairs[key].count for key in ended)
         few = too_few(longest, _MIN_EVALUATIONS, "evaluations")
         return replace(few, product=product) if longest < _MIN_EVALUATIONS else Clear(product)
@@ -348,14 +338,4 @@ def _remark(key: _Key, pair: _Pair) -> str:
     return (
         f"the {training} went from {start} to {trained}, {validation} only to {now}: most of what the model has "
         "learned is true of its training examples alone (overfitting)"
-    )
-
-
-def _remark_on_best(key: _Key, pair: _Pair) -> str:
-    _, validation = _words(key, pair)
-    best = min(pair.levels, key=lambda level: level.validation)
-    level, now = (significant(pair.sign * value + 0.0) for value in (best.validation, pair.levels[-1].validation))
-    return (
-        f"{validation} was best at step {best.step:,} ({level}, the mean of {_SMOOTHED} evaluations), and is {now} at "
-        f"the end, with a noise of {significant(noise_of(pair.values))}: keep the checkpoint of that step"
     )

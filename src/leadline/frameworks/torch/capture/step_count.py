@@ -84,8 +84,9 @@ def remaining_steps() -> int | None:
         return None
     planned = getattr(getattr(trainer, "state", None), "max_steps", None)
     planned = getattr(trainer, "estimated_stepping_batches", None) if planned is None else planned
-    is_known = isinstance(planned, (int, float)) and math.isfinite(planned) and planned > made
-    return int(planned) - made if is_known else None
+    if not isinstance(planned, (int, float)) or not math.isfinite(planned) or planned <= made:
+        return None
+    return int(planned) - made
 
 
 def _steps_of_trainer() -> int | None:

@@ -1,0 +1,126 @@
+"""The best evaluation of a run: which checkpoint to keep."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import Final
+
+from leadline.records.formatting import significant
+from leadline.records.loss_roles import role_of
+from leadline.records.metric_names import is_upward
+from leadline.records.names import CHECKS
+from leadline.rules import TensorReading, Window
+from leadline.rules.booster_detection import is_from_booster
+from leadline.rules.losses.evaluations import Mean
+from leadline.rules.robust import NORMAL_MAD, mad
+
+_KEPT: Final = 101
+"""The latest evaluations, which tell the noise."""
+_MIN_NOISE: Final = 5
+"""Evaluations whose differences tell a noise."""
+_NOISES: Final = 5.0
+"""A last evaluation that is worse than the best one by so many standard deviations is not so by chance."""
+_Key = tuple[str, str]
+
+
+@dataclass(slots=True)
+class BestEvaluation:
+    """A loss or metric of validation over all evaluations; in here smaller is better."""
+
+    sign: float
+    """-1 if more is better."""
+    is_loss: bool
+    name: str
+    """What it is called."""
+    unit: str
+    """What a training step is called."""
+    count: int = 0
+    current: Mean = field(default_factory=Mean)
+    values: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    """The evaluations that have ended."""
+    best: float = math.inf
+    step: int = -1
+    """The train step before the best of these."""
+    trained: float = math.nan
+    """The mean training loss before the best one; NaN: none was captured."""
+    latest: float = math.nan
+    """That before the current one."""
+
+    @staticmethod
+    def note(known: dict[_Key, BestEvaluation], training: dict[str, Mean], window: Window) -> None:
+        """Note the losses and metrics of a window, by worker and name.
+
+        Args:
+            training: By worker, the losses of training since the latest evaluation.
+        """
+        for reading in window.readings("value"):
+            is_loss = "losses" in reading.collections
+            is_known = is_loss or ("metrics" in reading.collections and is_upward(reading.tensor) is not None)
+            if not is_known or CHECKS in reading.collections or not math.isfinite(reading.value):
+                continue
+            role, stem = role_of(reading.tensor, reading.mode, reading.collections)
+            of_worker = training.setdefault(reading.worker, Mean())
+            if role == "train" and is_loss:
+                of_worker.add(reading.value)
+            elif role == "validation":
+                key = (reading.worker, reading.tensor)
+                if key not in known:
+                    shared = "validation loss" if is_loss else f"validation {stem}"
+                    name = shared if reading.tensor == stem else reading.tensor
+                    unit = "round" if is_from_booster(reading) else "step"
+                    known[key] = BestEvaluation(-1.0 if is_upward(reading.tensor) else 1.0, is_loss, name, unit)
+                known[key]._add(reading, window.step, of_worker)
+
+    def _add(self, reading: TensorReading, step: int, training: Mean) -> None:
+        if self.current.count and self.current.step != step:
+            self._end()
+        if not self.current.count:
+            self.count += 1
+            self.current.step, self.latest = step, training.value
+            training.is_read = True
+        self.current.add(self.sign * reading.value)
+
+    def _end(self) -> None:
+        """End the current evaluation."""
+        self.values.append(self.current.value)
+        if self.current.value < self.best:
+            self.best, self.step, self.trained = self.current.value, self.current.step, self.latest
+        self.current = Mean()
+
+    def describe(self) -> str:
+        """``best of 12 evaluations: step 300, val_loss 0.42 (noise 0.01)``."""
+        last = self.current.value
+        is_last = last < self.best
+        step, best = (self.current.step, last) if is_last else (self.step, self.best)
+        noise = _noise_of([*self.values, last])
+        about = f"noise {significant(noise)}" if noise is not None else "too few for their noise"
+        text = f"best of {self.count:,} evaluations: {self.unit} {step:,}, {self.name} {self._shown(best)} ({about})"
+        if is_last or noise is None:
+            return text
+        if last - best <= _NOISES * noise:
+            return f"{text}; the last one, {self._shown(last)}, is no worse by more than the noise explains"
+        if self.latest < self.trained:
+            return f"{text}; the last one is {self._shown(last)}, while the training loss fell: overfitting"
+        return f"{text}; the last one is {self._shown(last)}"
+
+    def _shown(self, value: float) -> str:
+        return significant(self.sign * value + 0.0)
+
+
+def best_evaluation(known: Mapping[_Key, BestEvaluation]) -> str:
+    """Return the best evaluation of a run, by its first validation loss, or else metric; empty: there is none."""
+    compared = sorted((one for one in known.values() if one.count > 1), key=lambda one: not one.is_loss)
+    return compared[0].describe() if compared else ""
+
+
+def _noise_of(values: list[float]) -> float | None:
+    """Return the standard deviation of evaluations about their trend; None: there are too few."""
+    if len(values) < _MIN_NOISE:
+        return None
+    steps = [after - before for before, after in pairwise(values)]
+    return NORMAL_MAD * mad(steps, median(steps)) / math.sqrt(2)

@@ -1,0 +1,76 @@
+"""The best evaluation of a run: its step, its metric and its noise, and overfitting in that word."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from leadline.records.names import BEST_EVALUATION
+from leadline.records.series import TensorInfo
+from leadline.rules.losses.closing_remarks import ClosingRemarks
+from leadline.testing.runs import Capture
+from leadline.testing.windows import verdicts
+
+EVERY = 10
+
+
+def best(
+    evaluations: Sequence[float | Sequence[float]], training: Sequence[float] = (), name: str = "cross_entropy"
+) -> str:
+    """Return what is said at the end of a run with an evaluation every ten train steps.
+
+    Args:
+        evaluations: Means, or the values of the batches.
+        training: The training loss before each evaluation; empty: none is captured.
+    """
+    collection = "losses" if name == "cross_entropy" else "metrics"
+    infos = {one: TensorInfo(one, (kind,), ()) for one, kind in ((name, collection), ("loss", "losses"))}
+    parts, step = [], 0
+    for number, values in enumerate(evaluations, 1):
+        for train_step in range((number - 1) * EVERY, number * EVERY):
+            if training:
+                row = {"loss": {"value": training[number - 1]}}
+                parts.append(Capture(step, row, mode="train", mode_step=train_step, infos=infos))
+            step += 1
+        for batch in values if isinstance(values, Sequence) else [values]:
+            parts.append(Capture(step, {name: {"value": batch}}, mode="eval", mode_step=step, infos=infos))
+    found = [verdict for _, verdict in verdicts(ClosingRemarks(), parts)]
+    return str(found[-1].product[BEST_EVALUATION])
+
+
+def test_the_last_one_may_be_the_best() -> None:
+    assert best([3.0, 2.0, [1.5, 0.5]]) == "best of 3 evaluations: step 30, validation loss 1 (too few for their noise)"
+
+
+def test_a_single_one_is_not_compared() -> None:
+    assert best([3.0]) == ""
+
+
+def test_the_noise_equals_that_of_numpy() -> None:
+    values = [0.9, 0.71, 0.66, 0.68, 0.61, 0.63, 0.62]
+    steps = np.diff(values)
+    noise = 1.4826 * np.median(np.abs(steps - np.median(steps))) / math.sqrt(2)
+    text = best(values)
+    assert text.startswith(f"best of 7 evaluations: step 50, validation loss 0.61 (noise {noise:.3g})")
+    assert text.endswith("; the last one, 0.62, is no worse by more than the noise explains")
+
+
+@pytest.mark.parametrize(
+    ("training", "words"),
+    [
+        ([2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02], "; the last one is 1.6, while the training loss fell: overfitting"),
+        ([2.0, 1.0, 0.5, 0.9, 1.2, 1.4, 1.6], "; the last one is 1.6"),
+        ([], "; the last one is 1.6"),
+    ],
+)
+def test_overfitting_is_said_where_the_training_loss_fell_meanwhile(training: list[float], words: str) -> None:
+    text = best([2.0, 1.1, 0.8, 1.0, 1.21, 1.4, 1.6], training)
+    assert text.startswith(f"best of 7 evaluations: step {29 if training else 30}, validation loss 0.8 (noise ")
+    assert text.endswith(words)
+
+
+def test_of_an_accuracy_more_is_better() -> None:
+    assert best([0.5, 0.7, 0.6], name="val_accuracy").startswith("best of 3 evaluations: step 20, val_accuracy 0.7 (")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -88,6 +88,10 @@ class Loss:
     """The name without the data set: ``rmse``."""
     steps: npt.NDArray[np.int64]
     values: Floats
+
+    def since(self, step: int) -> Loss:
+        """Return the loss of the rounds from a step on."""
+        return replace(self, steps=self.steps[self.steps >= step], values=self.values[self.steps >= step])
 
 
 def is_boosted_run(run: Run) -> bool:

@@ -60,9 +60,11 @@ def mark(fig: go.Figure, findings: Iterable[Mapping[str, Any]]) -> go.Figure:
             **_FLAG, x=x, text=text, bgcolor=_COLOUR, bordercolor=_COLOUR, font={"color": "#ffffff", "size": 10}
         )
     _add_hover_points(fig, positions, marked)
+    listed = marked[:_MAX_LISTED]
+    first = {row["rule"]: row for row in reversed(listed)}
     flags = [
-        {"rule": row["rule"], "id": row["id"], "text": _text(row, _MAX_LISTED_CHARACTERS)}
-        for row in marked[:_MAX_LISTED]
+        {"rule": row["rule"], "id": row["id"], "text": _listed_text(row, is_first=row is first[row["rule"]])}
+        for row in listed
     ]
     fig.update_layout(meta={**(fig.layout.meta or {}), "flags": flags, "more_flags": len(rows) - len(flags)})
     return theme.note_omitted(fig, len(rows) - len(marked), "findings")
@@ -123,6 +125,12 @@ def _flags(fig: go.Figure, positions: list[Any]) -> Iterator[tuple[Any, str]]:
         if index == len(positions) or positions[index] - positions[first] > min_distance:
             yield positions[first], str(index) if index == first + 1 else f"{first + 1}–{index}"
             first = index
+
+
+def _listed_text(row: Mapping[str, Any], *, is_first: bool) -> str:
+    """Return the message of a finding; of a rule that is listed above, only its first part."""
+    message = row["message"] if is_first else row["message"].partition("; ")[0]
+    return _text({**row, "message": message}, _MAX_LISTED_CHARACTERS)
 
 
 def _text(row: Mapping[str, Any], max_characters: int) -> str:

@@ -107,8 +107,14 @@ def loss(boosted: BoostedRun) -> Section:
     metrics = [curve for curve in trees.losses(boosted.run, "metrics") if curve.name not in names]
     if not boosted.losses and not metrics:
         return empty(key, title, "No loss was captured; pass an evaluation set to the booster (evals, eval_set).")
-    text = summarize_fit(boosted.losses) if boosted.losses else [_ONLY_METRICS]
-    charts = [*_curves(boosted.losses, "Loss"), *_curves(metrics, "Metric", marks_best=False)]
+    starts = boosted.run.trainings() or (0,)
+    text = summarize_fit([curve.since(starts[-1]) for curve in boosted.losses]) if boosted.losses else [_ONLY_METRICS]
+    if len(starts) > 1:
+        text = [f"The last of {len(starts):,} trainings, from round {starts[-1]:,}:", *text]
+    charts = [
+        *_curves(boosted.losses, "Loss", marks_best=len(starts) == 1),
+        *_curves(metrics, "Metric", marks_best=False),
+    ]
     return Section(key, title, tuple(text), tuple(charts))
 
 
@@ -122,7 +128,7 @@ def _curves(series: list[trees.Loss], label: str, *, marks_best: bool = True) ->
                 title=f"{label} {plain_text(stem, 40)}",
                 marks_best=marks_best,
             ),
-            width="full" if len(stems) == 1 and marks_best else "half",
+            width="full" if len(stems) == 1 and label == "Loss" else "half",
         )
         for stem in stems
     ]

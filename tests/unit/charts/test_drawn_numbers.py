@@ -293,6 +293,18 @@ def test_simultaneous_findings_share_a_flag(made: Made) -> None:
     ]
 
 
+def test_of_a_rule_that_is_listed_already_the_first_part_of_the_message_is_listed(made: Made) -> None:
+    findings = [
+        {**every_figure._finding("fall", step), "message": f"it fell to {step}; what moved: the rate"}
+        for step in (40, 90)
+    ]
+    fig = marks.mark(scalars.scalars(made.digest.scalar("loss")), findings)
+    assert [flag["text"] for flag in fig.layout.meta["flags"]] == [
+        "fall, step 40: it fell to 40; what moved: the rate",
+        "fall, step 90: it fell to 90",
+    ]
+
+
 def test_a_chart_without_steps_or_times_has_no_markers(made: Made) -> None:
     chart = phases.pie({"data": 1.0}, title="x")
     assert marks.mark(chart, [every_figure._finding("a", 1)]).layout.shapes == ()

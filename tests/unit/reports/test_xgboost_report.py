@@ -177,3 +177,17 @@ def test_names_are_escaped_in_the_page(tmp_path: Path) -> None:
     page = render(Report("run", "Report of run", (binary(tmp_path),)))
     assert "&lt;b&gt; has 75 % of the gain" in page
     assert "<b> has" not in page
+
+
+def test_of_several_trainings_the_fit_of_the_last_is_assessed(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "run")
+    for start, best in ((0, 0.1), (10, 0.3)):
+        losses = [1 / (round_ + 1) for round_ in range(10)]
+        writer.write_all([loss(start + at, train=value, valid=max(best, value)) for at, value in enumerate(losses)])
+    writer.write_worker("rank0-1", framework="xgboost 3.2.0", trainings=(10,))
+    report = xgboost.chapter(Run(writer.path))
+    first, second = section(report, "loss").paragraphs
+    assert first == "The last of 2 trainings, from round 10:"
+    assert "risen" not in second
+    (chart,) = section(report, "loss").charts
+    assert [trace.mode for trace in chart.figure.data] == ["lines", "lines"]

@@ -25,7 +25,8 @@ class IdenticalUnits(LayerPairRule, frozen=True, kw_only=True):
         At the first train step the weights of linear and convolution layers are read from the graph of each backward
         pass. Fires if all units of a layer have the same weights and biases, and a layer that fits its output gives the
         same weight to each of them. Units to which something else is added, as in a residual branch or an adapter that
-        starts with zeros, get gradients of their own and are left out.
+        starts with zeros, get gradients of their own and are left out, as are units that are divided among several
+        uses, as the scale and the shift of a coupling layer.
     Not a number:
         Weights with NaN are equal to none.
     Blind spots:

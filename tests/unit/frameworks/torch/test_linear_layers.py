@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from typing import Any
+
 import pytest
 import torch
 from hooked_run import scalars, watch
@@ -212,6 +214,30 @@ def test_an_adapter_is_no_pair_and_its_zeros_are_not_identical_units(sizes: tupl
     model(ROWS).square().mean().backward()
     optimizer.step()
     assert not torch.equal(model[2].b[0], model[2].b[1])
+
+
+@pytest.mark.parametrize(
+    "divide",
+    [
+        lambda units: units.chunk(2, 1),
+        lambda units: units.chunk(2, -1),
+        lambda units: (units[:, :1], units[:, 1:]),
+        lambda units: [unit[:, None] for unit in units.unbind(1)],
+        lambda units: units.split([1, 1], 1),
+    ],
+)
+def test_units_that_are_divided_behind_their_layer_are_not_identical(divide: Any) -> None:
+    first, second = nn.Linear(4, 2), nn.Linear(2, 3)
+    for layer in (first, second):
+        nn.init.zeros_(layer.weight)
+    nn.init.zeros_(first.bias)
+    scale, shift = divide(first(torch.randn(8, 4)))
+    joined = torch.cat([scale.exp() + shift, scale * shift], 1)
+    model = nn.ModuleList([first, second])
+    found = LinearLayers(lambda: [model]).find(second(joined).sum().grad_fn)
+    assert found["loss/identical_units"] == 0
+    alike = LinearLayers(lambda: [model]).find(second(first(torch.randn(8, 4)).tanh()).sum().grad_fn)
+    assert alike["loss/identical_units"] == 1
 
 
 def test_zeros_at_the_end_of_residual_branches_are_not_identical_units() -> None:

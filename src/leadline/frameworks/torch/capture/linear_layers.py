@@ -12,6 +12,7 @@ from leadline.frameworks.torch.capture.autograd_graph import (
     VIEWS,
     Edge,
     below_views,
+    dimension_of,
     first_rows,
     inputs_of,
     kind_of,
@@ -35,6 +36,9 @@ _LAYOUTS: Final = frozenset({"CloneBackward0", "PermuteBackward0"})
 """Nodes that change the layout of images between convolutions."""
 
 _SCALES: Final = frozenset({"DivBackward0", "MulBackward0", "NativeDropoutBackward0"})
+_DIVISIONS: Final = frozenset(
+    {"SelectBackward0", "SliceBackward0", "SplitBackward0", "SplitWithSizesBackward0", "UnbindBackward0"}
+)
 _Users = dict[Any, list[Any]]
 """The nodes that use the output of each node."""
 
@@ -45,7 +49,8 @@ class LinearLayers:
     Not a pair are: factors of a product of low rank or of a separable convolution (a kernel of 1, or of 1 along some
     dimension, or with groups), a product that is added to a frozen layer (an adapter, such as LoRA), the output
     projection of an attention, layers of different kinds. Units are not identical if something is added to each of
-    them: then their gradients differ (the zeros of an adapter, or of the last layer of a residual branch).
+    them: then their gradients differ (the zeros of an adapter, or of the last layer of a residual branch); nor if they
+    are divided among several uses.
 
     Args:
         roots: Returns the models, to name layers.
@@ -104,7 +109,7 @@ def _identical_layers(nodes: list[Any], users: _Users) -> list[tuple[Any, Any]]:
     for place, (node, weight) in enumerate(layers):
         if weight.shape[0] < 2 or not (_are_alike(weight) and _are_biases_alike(node)):
             continue
-        if _addition_to(node, users) is not None:
+        if _addition_to(node, users) is not None or _are_units_divided(node, users):
             continue
         fitting = [other for other in layers[place + 1 :] if other[1].shape[1] % weight.shape[0] == 0]
         if fitting and _are_alike(fitting[0][1].unflatten(1, (weight.shape[0], -1)).movedim(1, 0)):
@@ -191,6 +196,26 @@ def _addition_to(layer: Any, users: _Users) -> Any:
         elif kind not in VIEWS and kind not in _SCALES and kind not in _LAYOUTS:
             return None
     return None
+
+
+def _are_units_divided(layer: Any, users: _Users) -> bool:
+    """Whether units of a layer are told apart behind it, as the scale and the shift of a coupling layer."""
+    node = layer
+    for _ in range(_MAX_VIEWS):
+        following = users.get(node, ())
+        if any(kind_of(user) in _DIVISIONS and _is_of_units(user, layer) for user in following):
+            return True
+        if len(following) != 1 or kind_of(following[0]) not in VIEWS | _SCALES | _LAYOUTS:
+            return False
+        node = following[0]
+    return False
+
+
+def _is_of_units(division: Any, layer: Any) -> bool:
+    shape = shape_of(division.next_functions[0])
+    return bool(shape) and dimension_of(division, len(shape)) == (
+        1 if kind_of(layer) == _CONVOLUTION else len(shape) - 1
+    )
 
 
 def _is_adapter(layer: Any, users: _Users) -> bool:

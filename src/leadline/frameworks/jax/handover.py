@@ -11,7 +11,7 @@ from leadline.frameworks.jax.step_calls import EagerCall, JittedCall, StepOwner
 from leadline.frameworks.jax.tap import tap_p
 
 
-class Handover:
+class ProgramHandover:
     """The owner of the steps, and whether the latest call of another one shows that its training is over.
 
     It is if what the owner's last step has returned is not used by that call, or trained by it: a discriminator is used

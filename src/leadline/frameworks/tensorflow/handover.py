@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 
-class Handover:
+class VariableHandover:
     """The owner of the steps, and whether the latest step of another one shows that its training is over.
 
     It is if that step belongs to another call of ``fit``. Elsewhere, if it does not use the variables of the owner, or

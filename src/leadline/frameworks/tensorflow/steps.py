@@ -19,7 +19,7 @@ from leadline.frameworks.kit.named_tensor import NamedTensor
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
 from leadline.frameworks.tensorflow.given_arrays import given_to, given_to_fit
-from leadline.frameworks.tensorflow.handover import Handover
+from leadline.frameworks.tensorflow.handover import VariableHandover
 from leadline.frameworks.tensorflow.loss_only_batches import LossOnlyBatches, scores_of
 from leadline.frameworks.tensorflow.losses import LossReading, LossTotals
 from leadline.frameworks.tensorflow.replay import Replays, StepCall
@@ -72,7 +72,7 @@ class Steps:
         tracing: Tracing,
         replays: Replays,
         note: Callable[[str], None],
-        handover: Handover,
+        handover: VariableHandover,
     ) -> None:
         self._callbacks, self._guard, self._note = callbacks, guard, note
         self.handover = handover

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.analysis.loader_advice import OR_RESULTS, WAITING_SHARE
+from leadline.analysis.loader_advice import MOST_LIKELY, OR_RESULTS, WAIT, WAITING_SHARE
 from leadline.analysis.overload import Overload, find_overload, own_shares
 from leadline.analysis.ranks import Ranks, SlowRank
 from leadline.analysis.steps import Integers, StepTable
@@ -271,12 +271,11 @@ def _before_the_model(times: _Times, input_bound: str, tries: Tries, *, computes
     """Return what time before the model is called is."""
     if times.ready.get("host", 1.0) >= WAITING_SHARE:
         return HOST, "work on the host before the model is called: loading data, callbacks or other code", tries["host"]
-    wait = "a wait of the script before it calls the model"
     if input_bound == "clear":
-        return HOST, wait, tries["blocked"]
+        return HOST, WAIT, tries["blocked"]
     if computes_later:
-        return HOST, f"{wait}: {OR_RESULTS}", tries["host wait"]
-    return INPUT, f"{wait}: for its data, most likely", tries["host wait"]
+        return HOST, f"{WAIT}: {OR_RESULTS}", tries["host wait"]
+    return INPUT, f"{WAIT}: {MOST_LIKELY}", tries["host wait"]
 
 
 def _blocked(times: _Times, evidence: Evidence, tries: Tries) -> Bottleneck | None:

@@ -9,9 +9,10 @@ from leadline.analysis.advice import Advice
 WAITING_SHARE: Final = 0.2
 """A phase in which the training's thread uses a processor, or is ready to, for less than this share of the time is
 waiting."""
+WAIT: Final = "a wait of the script before it calls the model"
+MOST_LIKELY: Final = "for its data, most likely"
 OR_RESULTS: Final = "for its data, or for what the last step computes"
 """What a script waits for before it calls the model, where the framework computes while the script goes on."""
-READ_AHEAD: Final = Advice("{read_ahead}; usually a generator of the script reads each batch when it is asked for it")
 _CAUSE: Final = "; usually decoding and augmenting take longer than the step"
 _ELSE: Final = "; else cheaper or cached preprocessing"
 UNKNOWN: Final = Advice(f"{{more_loader_workers}}, if processors are free{_ELSE}{_CAUSE}")

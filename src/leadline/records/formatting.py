@@ -17,7 +17,7 @@ _WORKER: Final = re.compile(r"rank(\d+)(?:-r(\d+))?(?:-i\d+)?-\d+")
 
 _PHASE_LABELS: Final = {
     "data": "data loading",
-    "host": "host work",
+    "host": "host time before the model",
     "copy": "host-to-device copy",
     "forward": "forward",
     "backward": "backward",

@@ -11,7 +11,7 @@ from leadline.frameworks.jax.step_calls import EagerCall, JittedCall, StepOwner
 from leadline.frameworks.jax.tap import tap_p
 
 
-class Handover:
+class ProgramHandover:
     """The owner of the steps, and whether the latest call of another one shows that its training is over.
 
     It is if what the owner's last step has returned is not used by that call, or trained by it: a discriminator is used
@@ -35,8 +35,10 @@ class Handover:
     def begin(self, call: JittedCall | EagerCall) -> None:
         """Look at a call before its first step."""
         owner = self._owner() if self._owner is not None else None
-        is_other = owner is not None and owner is not call.owner.current
-        self.is_over = is_other and isinstance(call, JittedCall) and _is_over(owner, call)
+        if owner is None or owner is call.owner.current or not isinstance(call, JittedCall):
+            self.is_over = False
+        else:
+            self.is_over = _is_over(owner, call)
 
 
 def _is_over(owner: StepOwner, call: JittedCall) -> bool:

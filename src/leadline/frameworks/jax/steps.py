@@ -13,7 +13,7 @@ from leadline.frameworks.frozen_parameters import FrozenParameters
 from leadline.frameworks.jax.check.check_hooks import JaxChecks
 from leadline.frameworks.jax.facts import LossPlace, losses_in
 from leadline.frameworks.jax.groups import RATIO
-from leadline.frameworks.jax.handover import Handover
+from leadline.frameworks.jax.handover import ProgramHandover
 from leadline.frameworks.jax.jit_wrapper import JitWrapper
 from leadline.frameworks.jax.loss_numbers import LOSS_FACTS
 from leadline.frameworks.jax.loss_only_steps import LossOnlySteps
@@ -79,7 +79,7 @@ class TrainingSteps:
         self.checks: JaxChecks | None = None
         self.is_evaluation = False
         """Whether the script has set the mode to evaluation."""
-        self._owners, self.handover = Owners(), Handover()
+        self._owners, self.handover = Owners(), ProgramHandover()
         self._frozen = FrozenParameters()
         self._call: Call | None = None
         self._pending: Call | None = None

@@ -23,7 +23,7 @@ from leadline.frameworks.tensorflow import cluster
 from leadline.frameworks.tensorflow.capture import Optimized, TensorFlowSubject
 from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
 from leadline.frameworks.tensorflow.diagnose import coverage_gaps, inventory, layer_paths
-from leadline.frameworks.tensorflow.handover import Handover
+from leadline.frameworks.tensorflow.handover import VariableHandover
 from leadline.frameworks.tensorflow.keras_hooks import KerasHooks
 from leadline.frameworks.tensorflow.manual_updates import VariableSteps, VariableUpdates
 from leadline.frameworks.tensorflow.profiles import XlaRecording
@@ -121,7 +121,9 @@ class TensorFlowAdapter:
         callbacks.timeline.facts.setdefault("device", _device())
         self._tracing.loss_facts = callbacks.facts.of("facts about loss calls are")
         replays = Replays(self._tracing, self._note, partial(record_compilation, callbacks))
-        steps = self._steps = Steps(callbacks, guard, self._tracing, replays, self._note, Handover(self._trained_by))
+        steps = self._steps = Steps(
+            callbacks, guard, self._tracing, replays, self._note, VariableHandover(self._trained_by)
+        )
         self._patches.replace(Function, "__call__", lambda original: _make_call(original, steps))
         manual = VariableSteps(steps, guard)
         manual.install(self._patches)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from leadline.frameworks.kit.named_tensor import NamedTensor
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
 from leadline.frameworks.tensorflow.given_arrays import given_to, given_to_fit
-from leadline.frameworks.tensorflow.handover import Handover
+from leadline.frameworks.tensorflow.handover import VariableHandover
 from leadline.frameworks.tensorflow.loss_only_batches import LossOnlyBatches, scores_of
 from leadline.frameworks.tensorflow.losses import LossReading, LossTotals
 from leadline.frameworks.tensorflow.replay import Replays, StepCall
@@ -37,8 +38,9 @@ class Phase(NamedTuple):
 
     mode: str
     model: Any
-    data: Any = None
+    data: Any
     """What it was given first."""
+    number: int
 
 
 @dataclass(slots=True)
@@ -72,7 +74,7 @@ class Steps:
         tracing: Tracing,
         replays: Replays,
         note: Callable[[str], None],
-        handover: Handover,
+        handover: VariableHandover,
     ) -> None:
         self._callbacks, self._guard, self._note = callbacks, guard, note
         self.handover = handover
@@ -85,6 +87,7 @@ class Steps:
         self.forward_items: tuple[CaptureItem, ...] = ()
         self.eager_taps: EagerTaps | None = None
         self._phases: list[Phase] = []
+        self._numbers = itertools.count()
         self._call: StepCall | None = None
         self._eager_gradients: Callable[[Sequence[CaptureItem]], list[CapturedTensor]] | None = None
         self._pending: _Step | None = None
@@ -255,7 +258,8 @@ class Steps:
 
     def takes_over(self, owner: Any) -> bool:
         """Return whether the step that ends shows that the training of another owner is over."""
-        return self.handover.is_over(owner, self.phase, self._call.function if self._call is not None else None)
+        phase, function = self.phase, self._call.function if self._call is not None else None
+        return self.handover.is_over(owner, phase.number if phase is not None else None, function)
 
     def begin_backward(self, tape: Any) -> None:
         """Begin to compute gradients outside of a function."""
@@ -287,7 +291,7 @@ class Steps:
         """Begin ``fit``, ``evaluate`` or ``predict``, with the data that it is given."""
         self.finish()
         self.loss_only.forget()
-        self._phases.append(Phase(mode, model, data))
+        self._phases.append(Phase(mode, model, data, next(self._numbers)))
 
     def end_phase(self) -> None:
         """End the method that began last."""
@@ -349,7 +353,7 @@ class Steps:
             for owner in step.owners:
                 callbacks.after_update(owner, is_skipped=step.is_skipped)
                 if callbacks.ends_steps(owner):
-                    self.handover.follow(owner, phase)
+                    self.handover.follow(owner, phase.number if phase is not None else None)
             if at == 0:
                 self._call = None
                 self._replays.release()

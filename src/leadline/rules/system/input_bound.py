@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
-from leadline.analysis.loader_advice import OR_RESULTS, READ_AHEAD, WAITING_SHARE, loader_advice
+from leadline.analysis.loader_advice import MOST_LIKELY, OR_RESULTS, WAIT, WAITING_SHARE, loader_advice
 from leadline.records.formatting import significant
 from leadline.records.names import COMPUTES_LATER, PHASES
 from leadline.rules import Clear, Needs, Rule, Severity, Undecided, Verdict, Window
@@ -54,11 +54,10 @@ class InputBound(Rule, frozen=True, kw_only=True):
     How it decides:
         Fires if, over the last ``window`` training steps of a worker, ``sum of the waits for data / sum of the step
         times > share``, without the step of the longest wait (workers restart at each epoch), and the mean wait per
-        step is at least 2 ms. The first step is never counted. Where no step waits for a loader, the time before the
-        model is called counts as the wait, if in most steps it takes such a share, and the thread uses a processor, or
-        wants to, for less than 20 % of it: a generator of the script that reads files, or asks another process. Not
-        with JAX, TensorFlow and MXNet, where the script may wait for what the last step computes. Undecided if that
-        time takes such a share and 2 ms for another reason, and where the machine is overloaded: the training's thread
+        step is at least 2 ms. The first step is never counted. Undecided if no step waits for a loader, but the time
+        before the model is called takes such a share and 2 ms; the reason says whether the thread waits in it: a
+        generator of the script that reads files, or asks another process, most likely (with JAX, TensorFlow and MXNet
+        perhaps for what the last step computes). Undecided, too, where the machine is overloaded: the training's thread
         waited for a processor for at least 30 % of the time, and for half of that in which it wanted one, as the
         processes of its loader may have done; a thread that loads its data itself waits alike in all that it does.
     Not a number:
@@ -108,10 +107,7 @@ class InputBound(Rule, frozen=True, kw_only=True):
         if not full:
             return Undecided(f"fewer than {self.window + 1:,} training steps were timed")
         facts_of = window.facts
-        waits = {
-            worker: _Wait.of(steps, "host" if self._waits_in_host(steps, facts_of.get(worker, {})) else "data")
-            for worker, steps in sorted(full.items())
-        }
+        waits = {worker: _Wait.of(steps) for worker, steps in sorted(full.items())}
         slow = [worker for worker, wait in waits.items() if wait.share > self.share and wait.mean_ns >= _MIN_WAIT_NS]
         if not slow:
             return self._without_waits(full, facts_of)
@@ -124,28 +120,18 @@ class InputBound(Rule, frozen=True, kw_only=True):
             return Undecided("the machine is overloaded, and waits for data may be waits for a processor")
         slow = reliable
         worker = max(slow, key=lambda worker: (waits[worker].share, worker))
-        share, wait_ns, step_ns, phase = waits[worker]
+        share, wait_ns, step_ns = waits[worker]
         facts = facts_of.get(worker, {})
-        what = "waiting for data" if phase == "data" else "a wait before the model is called, for data most likely"
         return fired(
             f"{100 * share:.0f} % of the time of steps {full[worker][0].step:,} to {full[worker][-1].step:,}, the "
-            f"longest wait aside, is {what}: {significant(wait_ns / 1e6)} ms of "
+            f"longest wait aside, is waiting for data: {significant(wait_ns / 1e6)} ms of "
             f"{significant(step_ns / 1e6)} ms per step",
             *slow,
-            advice=READ_AHEAD
-            if phase == "host"
-            else loader_advice(facts.get("dataloader_workers"), facts.get("cores")),
+            advice=loader_advice(facts.get("dataloader_workers"), facts.get("cores")),
             evidence={"wait_share": share, "wait_ms": wait_ns / 1e6, "step_ms": step_ns / 1e6, "share": self.share},
             noun="worker",
             worker=worker,
         )
-
-    def _waits_in_host(self, steps: Sequence[Step], facts: Mapping[str, Any]) -> bool:
-        """Return whether what precedes the call of the model is a wait for data, as far as can be told."""
-        if facts.get(COMPUTES_LATER) or any(step.phase_ns("data") for step in steps):
-            return False
-        shares = sorted(step.phase_ns("host") / max(step.duration_ns, 1) for step in steps)
-        return shares[len(shares) // 2] > self.share and _waits_before_the_model(steps)
 
     def _without_waits(self, full: Mapping[str, Sequence[Step]], facts: Mapping[str, Mapping[str, Any]]) -> Verdict:
         """Return the verdict if no worker waits for its loader."""
@@ -162,10 +148,11 @@ class InputBound(Rule, frozen=True, kw_only=True):
         share = host_ns / whole_ns
         if share <= self.share or host_ns < _MIN_WAIT_NS * len(steps):
             return Clear()
-        if _waits_before_the_model(steps) and any(facts.get(worker, {}).get(COMPUTES_LATER) for worker in full):
+        if _waits_before_the_model(steps):
+            is_late = any(facts.get(worker, {}).get(COMPUTES_LATER) for worker in full)
             return Undecided(
-                f"no data loader was seen, and {100 * share:.0f} % of the step time is a wait before the call of the "
-                f"model: {OR_RESULTS}"
+                f"no data loader was seen, and {100 * share:.0f} % of the step time is {WAIT}: "
+                f"{OR_RESULTS if is_late else MOST_LIKELY}"
             )
         return Undecided(
             f"no data loader was seen, and {100 * share:.0f} % of the step time precedes the call of the model: data "
@@ -187,13 +174,11 @@ class _Wait(NamedTuple):
     mean_ns: float
     step_ns: float
     """The mean time of these steps."""
-    phase: str
-    """The phase of the waits: ``data``, or ``host``."""
 
     @classmethod
-    def of(cls, steps: Iterable[Step], phase: str) -> _Wait:
-        kept = sorted(steps, key=lambda step: step.phase_ns(phase))[:-1]
+    def of(cls, steps: Iterable[Step]) -> _Wait:
+        kept = sorted(steps, key=lambda step: step.phase_ns("data"))[:-1]
         waited, whole = (
-            sum(times) for times in zip(*((step.phase_ns(phase), step.duration_ns) for step in kept), strict=True)
+            sum(times) for times in zip(*((step.phase_ns("data"), step.duration_ns) for step in kept), strict=True)
         )
-        return cls(waited / whole if whole > 0 else 0.0, waited / len(kept), whole / len(kept), phase)
+        return cls(waited / whole if whole > 0 else 0.0, waited / len(kept), whole / len(kept))

@@ -193,10 +193,14 @@ def test_batch_normalization_as_it_is_meant_is_not_counted(
     assert frozen(tmp_path, prepare, lambda model: None) == [0.0] * 4
 
 
-def test_weights_that_are_averages_of_others_are_not_frozen(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_place", [True, False])
+def test_weights_that_are_averages_of_others_are_not_frozen(tmp_path: Path, in_place: bool) -> None:
     def average(model: nn.Sequential) -> None:
-        with torch.no_grad():
-            model[1].weight.mul_(0.9)
+        if in_place:
+            with torch.no_grad():
+                model[1].weight.mul_(0.9)
+        else:
+            model[1].weight.data = 0.9 * model[1].weight.data
 
     assert frozen(tmp_path, lambda model: model[1].requires_grad_(False), average) == [0.0] * 4
 

@@ -22,8 +22,8 @@ class FrozenBatchNorms:
             weakref.WeakKeyDictionary()
         )
         """The batch normalizations of each model."""
-        self._versions: weakref.WeakKeyDictionary[torch.nn.Module, int] = weakref.WeakKeyDictionary()
-        """The versions of the weights that were frozen at every look so far, as they were at the first one."""
+        self._versions: weakref.WeakKeyDictionary[torch.nn.Module, tuple[int, int]] = weakref.WeakKeyDictionary()
+        """The versions and places of the weights that were frozen at every look so far, as they were at the first."""
         self._trained: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
 
     def count(self, roots: Iterable[torch.nn.Module]) -> int | None:
@@ -42,12 +42,13 @@ class FrozenBatchNorms:
         assert isinstance(weight, torch.Tensor)
         if weight.is_inference() or module in self._trained:
             return False
-        is_changed = self._versions.get(module, weight._version) != weight._version
+        state = weight._version, weight.data_ptr()  # ``weight.data = …`` leaves the version as it is
+        is_changed = self._versions.get(module, state) != state
         if is_changed or any(parameter.requires_grad for parameter in module.parameters(recurse=False)):
             self._trained.add(module)
             return False
         is_known = module in self._versions
-        self._versions[module] = weight._version
+        self._versions[module] = state
         return is_known and module.training
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import significant
+from leadline.records.loss_facts import LossKind
 from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Undecided
 from leadline.rules.losses.closing_remarks import ClosingRemarks
@@ -26,7 +27,6 @@ INFOS = {
         TensorInfo("val loss", ("metrics", "printed"), ()),
         TensorInfo("val accuracy", ("metrics", "printed"), ()),
         TensorInfo("nll_loss_output_0", ("losses",), ()),
-        TensorInfo("mse_loss_output_0", ("losses",), ()),
         TensorInfo("train-logloss", ("losses", "training_set"), ()),
         TensorInfo("nll_loss_input_1", ("labels",), (32,), "int64"),
         TensorInfo("mse_loss_input_1", ("labels",), (32,)),
@@ -71,16 +71,19 @@ def classes(*counts: float) -> list[Part]:
 
 
 def test_one_of_two_competing_losses_has_won() -> None:
-    def both(low: float, high: float, steps: int = 60, name: str = "loss") -> list[str]:
+    def both(low: float, high: float, steps: int = 60, **labels: float) -> list[str]:
+        given = {f"squared_error/{fact}": {"value": value} for fact, value in labels.items()}
+        infos = INFOS | {name: TensorInfo(name, ("checks",), ()) for name in given}
         return remarks(
             [
                 Capture(
                     step,
                     {
-                        name: {"value": 1.4 if step < 10 else low},
+                        "loss": {"value": 1.4 if step < 10 else low},
                         "nll_loss_output_0": {"value": 0.7 if step < 10 else high},
+                        **(given if step < 2 else {}),
                     },
-                    infos=INFOS,
+                    infos=infos,
                 )
                 for step in range(steps)
             ]
@@ -90,8 +93,12 @@ def test_one_of_two_competing_losses_has_won() -> None:
     assert won.startswith("loss has fallen to 0.01, and nll_loss_output_0 has risen from 0.7 to 9")
     assert not any("compete" in remark for remark in (*both(0.1, 9.0), *both(0.01, 2.0), *both(0.01, 9.0, 45)))
     assert not any("compete" in remark for remark in both(-0.01, 9.0))
-    # a critic that has learned the values of an actor, whose loss is their negative
-    assert not any("compete" in remark for remark in both(0.01, 9.0, name="mse_loss_output_0"))
+    # a critic that has learned the values of an actor, whose loss is their negative; and one that tells 0 from 1
+    kind = float(LossKind.SQUARED_ERROR)
+    of_critic = both(0.01, 9.0, loss_kind=kind, label_min=-3.0, label_max=1.5, are_labels_binary=0.0)
+    of_network = both(0.01, 9.0, loss_kind=kind, label_min=0.0, label_max=1.0, are_labels_binary=1.0)
+    assert not any("compete" in remark for remark in of_critic)
+    assert any("compete" in remark for remark in of_network)
 
 
 def test_a_short_training_whose_loss_still_falls() -> None:

@@ -54,7 +54,7 @@ def odd_momentum(name: str, momentum: float, weight: float, what: str) -> Tested
 
 def same_in_both_modes() -> Tested:
     """Return the outcome of a model without dropout and batch statistics."""
-    return passed("no dropout and no batch statistics: both modes compute the same")
+    return passed("no module for dropout or batch statistics, and nothing is dropped in evaluation mode")
 
 
 def follows_mode(drops: int, norms: int) -> Tested:

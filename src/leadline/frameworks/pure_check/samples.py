@@ -242,7 +242,8 @@ def _lowered(step: PureStep, gradients: Sequence[Array | None], start: float) ->
 def _labelled(batch: PureBatch) -> Leaf | None:
     """Return the one label that can be compared with a prediction; None: there is none."""
     predictions = batch.predictions_of(batch.base)
-    fitting = [leaf for leaf in batch.labels if leaf.value.size > 1 and _nearness(predictions, leaf.value) is not None]
+    varying = [leaf for leaf in batch.labels if (leaf.value != leaf.value.flat[:1]).any()]
+    fitting = [leaf for leaf in varying if _nearness(predictions, leaf.value) is not None]
     is_weighted = batch.has_weights and not np.issubdtype(fitting[0].value.dtype, np.floating) if fitting else True
     others = [leaf for leaf in batch.labels if leaf.value.size == batch.size and leaf not in fitting]
     return fitting[0] if len(fitting) == 1 and not is_weighted and not others else None

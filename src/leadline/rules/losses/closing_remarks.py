@@ -26,7 +26,7 @@ from leadline.rules.losses import (
 from leadline.rules.losses.best_evaluation import BestEvaluation, best_evaluation
 from leadline.rules.losses.competing_losses import EndsOfLoss
 from leadline.rules.losses.evaluations import Mean
-from leadline.rules.losses.given_loss import NEEDS
+from leadline.rules.losses.given_loss import NEEDS, given_losses
 from leadline.rules.losses.gradient_sizes import GradientSizes
 from leadline.rules.losses.logged_norms import LoggedNorm
 from leadline.rules.losses.schedules import RateSchedule
@@ -96,6 +96,8 @@ class _Known:
     """By worker and metric of validation."""
     training: dict[str, Mean] = field(default_factory=dict)
     """By worker, its losses since the latest evaluation."""
+    with_values: set[str] = field(default_factory=set)
+    """The workers with a regression of labels that vary."""
     has_broken: bool = False
     """Whether a training loss was not finite."""
 
@@ -141,8 +143,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         at least 5 steps at which both are known. It remarks that a validation loss was the same in all evaluations, at
         least 3, to the bit or as it was printed with at least 4 digits, though the weights moved by more than that
         0.001. It remarks that one of several training losses has fallen below a twentieth of its first 10 values, and
-        another one is above three times its own, by the median of the last 30 of at least 50 values, if both or neither
-        are regressions by their names, as a critic's loss is: one of two networks that compete has won. The remarks
+        another one is above three times its own, by the median of the last 30 of at least 50 values, where no loss is a
+        regression of labels that vary, as that of a critic is: one of two networks that compete has won. The remarks
         follow the outcome of a run without problems. Of every run with several evaluations the outcome names the best
         one, by the first validation loss or else metric whose direction is known: its step, its value, and the noise,
         the standard deviation of an evaluation (the median absolute deviation of the differences between evaluations,
@@ -192,6 +194,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         LoggedNorm.note(known.norms, window)
         epoch_orders.note(known.epochs, window)
         repeated_modules.note(known.repeated, window)
+        known.with_values |= {loss.worker for loss in given_losses(window) if competing_losses.has_values_to_fit(loss)}
         GivenTokens.note(known.tokens, window)
         BestEvaluation.note(known.best, known.training, window)
         for reading in _metrics(window):
@@ -223,7 +226,11 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             return Undecided("no loss or metric was captured at this step")
         known: _Known = window.memory
         of_validation = [self._of_validation(known, key) for key in known.evaluations]
-        competing = [remark for losses in known.ends.values() if (remark := competing_losses.remark(losses))][:1]
+        competing = [
+            remark
+            for worker, losses in known.ends.items()
+            if worker not in known.with_values and (remark := competing_losses.remark(losses))
+        ][:1]
         remarks = [
             *(competing or [self._of_length(known) or _of_updates(known) or _of_training(known)]),
             *[remark for (_, name), schedule in known.schedules.items() if (remark := schedule.remark(name))][:1],

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
+from leadline.records import loss_facts as facts
 from leadline.records.formatting import significant
+from leadline.records.loss_facts import REGRESSION
+from leadline.rules.losses.given_loss import GivenLoss
 
 _FIRST: Final = 10
 _LAST: Final = 30
@@ -43,6 +46,17 @@ class EndsOfLoss:
     def change(self) -> float:
         """The median of the last values, as a multiple of that of the first ones."""
         return median(self.last) / median(self.first)
+
+
+def has_values_to_fit(loss: GivenLoss) -> bool:
+    """Return whether a loss is a regression of labels that vary, as that of a critic, whose actor has another loss."""
+    low, high = loss.number(facts.LABEL_MIN), loss.number(facts.LABEL_MAX)
+    return (
+        loss.kind in REGRESSION
+        and loss.is_known(facts.LABEL_MIN)
+        and low < high
+        and not loss.has(facts.ARE_LABELS_BINARY)
+    )
 
 
 def remark(losses: Mapping[str, EndsOfLoss]) -> str:

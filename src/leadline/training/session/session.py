@@ -201,9 +201,9 @@ class Session:
         if self._child_finalizer is not None:
             self._child_finalizer.cancel()
         if os.getpid() == self._pid:
-            if self._checks is not None:
-                self._run_at_end(self._checks.close)
             self.guard.run(self.recorder.finish)
+            if self._checks is not None:
+                self._run_at_end(self._checks.close)  # after the steps, so that none of them lasts until a copy ends
             if self._doctor_probe is not None:
                 self.guard.run(self._doctor_probe.close)
             self._run_at_end(self._profiling.close)

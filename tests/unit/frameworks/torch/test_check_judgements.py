@@ -14,6 +14,8 @@ from leadline.frameworks.check.learning import FEW_RATES, LEAST_STEPS, STEPS, ha
 from leadline.frameworks.check.model_inputs import Given, judge_inputs
 from leadline.frameworks.check.samples import labels_shifted
 from leadline.frameworks.check.updates import judge_no_update
+from leadline.frameworks.torch.check.batch import Input, Prediction
+from leadline.frameworks.torch.check.direction import _labelled
 from leadline.frameworks.torch.check.probes import in_order
 from leadline.frameworks.torch.check.ranges import out_of_reach
 from leadline.frameworks.torch.check.step_tape import RecordedCall, plain_values
@@ -133,3 +135,16 @@ def test_probes_that_learn_are_made_last() -> None:
     made = in_order(tuple(PROBES))
     assert made[-2:] == ["unlearnable_batch", "ignored_input"]
     assert sorted(made) == sorted(PROBES)
+
+
+def test_zeros_that_a_sum_begins_with_are_no_labels() -> None:
+    values = torch.zeros(6), torch.randn(6)
+    zeros, labels = (Input(at, "labels", value, is_model_input=False, axis=0) for at, value in enumerate(values))
+    predictions = [Prediction(9, torch.randn(6), 0)]
+
+    def labelled(*given: Input) -> Any:
+        batch = SimpleNamespace(predictions=predictions, labels=list(given), size=6)
+        return _labelled(SimpleNamespace(batch=batch))  # type: ignore[arg-type]
+
+    assert labelled(zeros) == (None, None)
+    assert labelled(zeros, labels) == (labels, predictions[0])

@@ -193,14 +193,16 @@ def test_batch_normalization_as_it_is_meant_is_not_counted(
     assert frozen(tmp_path, prepare, lambda model: None) == [0.0] * 4
 
 
-@pytest.mark.parametrize("in_place", [True, False])
-def test_weights_that_are_averages_of_others_are_not_frozen(tmp_path: Path, in_place: bool) -> None:
+@pytest.mark.parametrize("way", ["in place", "data", "data in place"])
+def test_weights_that_are_averages_of_others_are_not_frozen(tmp_path: Path, way: str) -> None:
     def average(model: nn.Sequential) -> None:
-        if in_place:
+        if way == "in place":
             with torch.no_grad():
                 model[1].weight.mul_(0.9)
-        else:
+        elif way == "data":
             model[1].weight.data = 0.9 * model[1].weight.data
+        else:
+            model[1].weight.data.mul_(0.9)
 
     assert frozen(tmp_path, lambda model: model[1].requires_grad_(False), average) == [0.0] * 4
 

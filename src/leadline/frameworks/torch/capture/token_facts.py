@@ -101,10 +101,11 @@ def _of_end(model: Any, tokens: torch.Tensor, counted: torch.Tensor, is_given: t
     if not ends or len(ends) > _MAX_ENDS:
         return {}
     is_end = torch.stack([tokens == end for end in ends]).any(0)
+    is_behind = is_given.int().cumsum(1) > 1  # GPT-2 begins with the token that ends
     padding = getattr(_config(model), "pad_token_id", None)
     return {
         END_TOKEN: ends[0],
-        END_SEQUENCES: (is_end & is_given).any(1).sum(),
+        END_SEQUENCES: (is_end & is_given & is_behind).any(1).sum(),
         END_LABELS: (is_end & counted)[:, 1:].sum(),
         IS_END_PADDING: padding in ends,
     }

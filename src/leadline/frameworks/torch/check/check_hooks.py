@@ -207,10 +207,10 @@ def _recorded_model(original: Callable[..., Any], mode: TapeMode) -> Callable[..
         mode.attempt(mode.keep_inputs, (args, kwargs))
         mode.attempt(mode.keep_state, module)
         random_state = torch.get_rng_state()
-        is_training = module.training
+        modes = tuple(part.training for part in module.modules())
         with mode.left_to_script():
             output = original(module, *args, **kwargs)
-        mode.attempt(mode.add, module, args, kwargs, output, random_state, is_training=is_training)
+        mode.attempt(mode.add, module, args, kwargs, output, random_state, modes=modes)
         return output
 
     return hide_from_dynamo(call)

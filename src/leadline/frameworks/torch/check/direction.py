@@ -127,9 +127,7 @@ def _labelled(subject: CheckedStep) -> tuple[Input | None, Prediction | None]:
     """Return the one label that can be compared with a prediction, and the prediction."""
     for prediction in subject.batch.predictions:
         fitting = [
-            item
-            for item in subject.batch.labels
-            if item.value.numel() > 1 and _nearness(prediction.value.detach(), item)
+            item for item in subject.batch.labels if _varies(item.value) and _nearness(prediction.value.detach(), item)
         ]
         if len(fitting) == 1:
             others = [
@@ -140,6 +138,11 @@ def _labelled(subject: CheckedStep) -> tuple[Input | None, Prediction | None]:
                 (None, None) if is_weighted and not fitting[0].value.is_floating_point() else (fitting[0], prediction)
             )
     return None, None
+
+
+def _varies(value: torch.Tensor) -> bool:
+    """Whether elements differ: a sum that starts with zeros is no label."""
+    return value.numel() > 1 and bool((value != value.flatten()[0]).any())
 
 
 def _nearness(prediction: torch.Tensor, label: Input) -> list[float]:

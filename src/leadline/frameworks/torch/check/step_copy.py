@@ -201,6 +201,8 @@ class StepCopy:
             for call in calls:
                 if all(key in fixed for key in call.produced):
                     continue
+                if call.modes and not evaluates:
+                    _set_modes(call)
                 self._repeat(call, fixed, known, seed, gradients=gradients)
                 if until is not None and until in call.produced:
                     break
@@ -338,6 +340,12 @@ def _modes(modules: Sequence[torch.nn.Module], *, evaluates: bool) -> Iterator[N
             part.training = is_training
 
 
+def _set_modes(call: RecordedCall) -> None:
+    """Put the parts of a model into the modes in which it was called."""
+    for part, is_training in zip(call.function.modules(), call.modes, strict=False):  # type: ignore[attr-defined]
+        part.training = is_training
+
+
 class _State:
     """What a forward pass may change of models beside their parameters: buffers, and attributes."""
 
@@ -352,7 +360,7 @@ class _State:
 
     def _put_back(self) -> None:
         for part, state in zip(self._parts, self._states, strict=True):
-            kept = {name: part.__dict__[name] for name in ("_parameters", "_modules", "_buffers")}
+            kept = {name: part.__dict__[name] for name in ("_parameters", "_modules", "_buffers", "training")}
             part.__dict__.clear()
             part.__dict__.update(state.attributes | kept)
             part._buffers.update(state.buffers)

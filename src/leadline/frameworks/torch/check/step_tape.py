@@ -63,12 +63,17 @@ class RecordedCall:
     """Device and element type of the autocast that it was made in."""
     random_state: torch.Tensor | None = None
     """The state of the CPU's generator before the call of a model, or of a function that draws random numbers."""
-    is_training: bool = True
-    """Whether the model was in training mode."""
+    modes: tuple[bool, ...] = ()
+    """Whether each part of the model was in training mode."""
     consumed: tuple[int, ...] = ()
     """The identities of the tensors that it was given."""
     produced: tuple[int, ...] = ()
     """The identities of the tensors that it returned or changed."""
+
+    @property
+    def is_training(self) -> bool:
+        """Whether the model was in training mode."""
+        return self.modes[:1] != (False,)
 
     @property
     def is_model(self) -> bool:
@@ -86,7 +91,8 @@ class PartState:
     @classmethod
     def of(cls, part: torch.nn.Module) -> PartState:
         """Return the state of a module, without that of its children."""
-        plain = {key: _copied(value) for key, value in part.__dict__.items() if key not in ("_parameters", "_modules")}
+        left_out = ("_parameters", "_modules", "training")  # the mode is that of each call
+        plain = {key: _copied(value) for key, value in part.__dict__.items() if key not in left_out}
         buffers = {name: value.detach().clone() for name, value in part._buffers.items() if value is not None}
         return cls(plain, buffers)
 
@@ -292,7 +298,7 @@ class TapeMode(TorchFunctionMode):  # type: ignore[misc]
         output: Any,
         random_state: torch.Tensor | None = None,
         *,
-        is_training: bool = True,
+        modes: tuple[bool, ...] = (),
     ) -> None:
         """Add a call that has returned."""
         tape = self.tape
@@ -314,7 +320,7 @@ class TapeMode(TorchFunctionMode):  # type: ignore[misc]
                 torch.is_grad_enabled(),
                 _autocast(),
                 random_state,
-                is_training,
+                modes,
                 tuple(map(id, given)),
                 tuple(map(id, (*made, *changed))),
             )

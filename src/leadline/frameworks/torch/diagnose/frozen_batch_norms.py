@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
+from typing import Final
 
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
+
+from leadline.frameworks.torch.capture.device_copy import is_recording
+
+_COMPARED: Final = 64
+"""Weights of each that are compared with earlier ones."""
 
 
 class FrozenBatchNorms:
@@ -22,8 +28,8 @@ class FrozenBatchNorms:
             weakref.WeakKeyDictionary()
         )
         """The batch normalizations of each model."""
-        self._versions: weakref.WeakKeyDictionary[torch.nn.Module, tuple[int, int]] = weakref.WeakKeyDictionary()
-        """The versions and places of the weights that were frozen at every look so far, as they were at the first."""
+        self._known: weakref.WeakKeyDictionary[torch.nn.Module, torch.Tensor] = weakref.WeakKeyDictionary()
+        """The first weights of those that were frozen at every look so far, as they were at the first one."""
         self._trained: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
 
     def count(self, roots: Iterable[torch.nn.Module]) -> int | None:
@@ -40,16 +46,22 @@ class FrozenBatchNorms:
     def _is_moving(self, module: torch.nn.Module) -> bool:
         weight = module.weight
         assert isinstance(weight, torch.Tensor)
-        if weight.is_inference() or module in self._trained:
+        if weight.is_inference() or module in self._trained or is_recording(weight.device):
             return False
-        state = weight._version, weight.data_ptr()  # ``weight.data = …`` leaves the version as it is
-        is_changed = self._versions.get(module, state) != state
-        if is_changed or any(parameter.requires_grad for parameter in module.parameters(recurse=False)):
+        if any(parameter.requires_grad for parameter in module.parameters(recurse=False)):
             self._trained.add(module)
             return False
-        is_known = module in self._versions
-        self._versions[module] = state
-        return is_known and module.training
+        before = self._known.get(module)
+        if before is None:
+            self._known[module] = weight.detach()[:_COMPARED].clone()
+            return False
+        if not module.training:
+            return False
+        # by their values, since ``weight.data.mul_(…)`` changes neither version nor place
+        if not torch.equal(weight.detach()[:_COMPARED], before):
+            self._trained.add(module)
+            return False
+        return True
 
 
 def _has_weights(module: torch.nn.Module) -> bool:

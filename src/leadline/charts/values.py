@@ -239,7 +239,7 @@ def _add_hatching(fig: go.Figure, x: Floats, names: Sequence[str], is_red: npt.N
     fig.add_trace(
         go.Bar(
             x=edges[ends] - edges[starts],
-            y=[names[row] for row in rows],
+            y=[names[row] for row in rows.tolist()],
             base=edges[starts],
             width=1.0,
             orientation="h",

@@ -213,9 +213,10 @@ def _are_units_divided(layer: Any, users: _Users) -> bool:
 
 def _is_of_units(division: Any, layer: Any) -> bool:
     shape = shape_of(division.next_functions[0])
-    return bool(shape) and dimension_of(division, len(shape)) == (
-        1 if kind_of(layer) == _CONVOLUTION else len(shape) - 1
-    )
+    if not shape:
+        return False
+    place = 1 if kind_of(layer) == _CONVOLUTION else len(shape) - 1
+    return dimension_of(division, len(shape)) == place
 
 
 def _is_adapter(layer: Any, users: _Users) -> bool:

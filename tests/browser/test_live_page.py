@@ -27,7 +27,7 @@ def test_an_update_keeps_charts_focus_scroll_and_open_details(
     judge(writer, [FOUND])
     page.goto(f"{dashboard(tmp_path)}/runs/first/overview")
     rule = page.locator("#rule-exploding_tensor")
-    rule.locator("summary").click()
+    rule.locator("> summary").click()
     chart = page.locator('.chart[data-chart="metric"]')
     chart.scroll_into_view_if_needed()
     expect(chart.locator(".plot-container")).to_be_visible()
@@ -47,7 +47,7 @@ def test_an_update_keeps_charts_focus_scroll_and_open_details(
 def test_selected_text_is_not_replaced(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     writer = write_live_run(tmp_path, "first", training_parts(10))
     page.goto(f"{dashboard(tmp_path)}/runs/first/overview")
-    summary = page.locator("#rule-exploding_tensor summary")
+    summary = page.locator("#rule-exploding_tensor > summary")
     expect(summary).to_contain_text("clear")
     page.locator("h2#insights").evaluate("heading => getSelection().selectAllChildren(heading)")
     judge(writer, [FOUND])
@@ -82,7 +82,7 @@ def test_a_page_continues_when_the_dashboard_is_restarted(tmp_path: Path, page: 
     address, process = _serve(tmp_path, 0)
     page.context.request.get(f"{address}/", params={"token": TOKEN})
     page.goto(f"{address}/runs/first/overview")
-    summary = page.locator("#rule-exploding_tensor summary")
+    summary = page.locator("#rule-exploding_tensor > summary")
     expect(summary).to_contain_text("clear")
     page.evaluate("window.wasNeverReloaded = true")
     page.expected_errors = re.compile("ERR_|htmx:(sendError|afterRequest)")  # type: ignore[attr-defined]
@@ -109,7 +109,7 @@ def test_hidden_pages_release_their_connection(tmp_path: Path, dashboard: Callab
         Object.defineProperty(document, "hidden", { get: () => window.isHidden === true });"""
     )
     page.goto(f"{dashboard(tmp_path)}/runs/first/overview")
-    summary = page.locator("#rule-exploding_tensor summary")
+    summary = page.locator("#rule-exploding_tensor > summary")
     expect(summary).to_contain_text("clear")
     page.evaluate("window.isHidden = true; document.dispatchEvent(new Event('visibilitychange'))")
     assert page.evaluate("sources.map((source) => source.readyState)") == [2]

@@ -12,6 +12,7 @@ from recorded import recorded
 
 import leadline
 from leadline.reader.run import Run
+from leadline.records.names import REMAINING_STEPS
 
 VENVS = Path(__file__).parents[2] / ".venvs"
 PYTHON = str(VENVS / "loggers" / "bin" / "python")
@@ -67,10 +68,10 @@ def test_a_training_has_the_same_bits_with_its_callback(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_counted_twice_under_a_launcher(kind: str) -> None:
-    """Only the epoch is added, where the trainer logs none."""
+    """Only the epoch is added, where the trainer logs none, and the steps that it plans."""
     called, captured = scalars(opened(kind, "called")), scalars(opened(kind, "captured"))
     assert captured.items() <= called.items()
-    assert {name for name, _, _ in called.keys() - captured.keys()} <= {"epoch"}
+    assert {name for name, _, _ in called.keys() - captured.keys()} <= {"epoch", REMAINING_STEPS}
 
 
 def scalars(run: Run) -> dict[tuple[str, str, int], float]:

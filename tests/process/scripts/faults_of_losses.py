@@ -83,6 +83,25 @@ def loss_input(*, healthy: bool) -> None:
     fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
 
 
+def ignored_labels(*, healthy: bool) -> None:
+    """In each fourth batch every label is cut off, and the loss is 0.
+
+    leadline run --rule ignored_labels faults.py ignored_labels
+    step 11  ignored_labels: at 3 of the last 12 steps (3 to 11): 100 % of the labels that cross entropy is given are
+        -100, which it ignores: there is nothing to learn from
+    names cross_entropy/ignored_share
+    """
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for step, (inputs, labels) in enumerate(points()):
+        kept = torch.where(torch.arange(len(labels)) % 4 == step % 4, -100, labels)
+        given = torch.full_like(labels, -100) if step % 4 == 3 and not healthy else kept
+        loss = F.cross_entropy(model(inputs), given, reduction="sum") / len(labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
 def loss_choice(*, healthy: bool) -> None:
     """A classifier of two classes is trained with the squared error; the twin with binary cross entropy.
 

@@ -37,18 +37,18 @@ def test_a_live_run_is_viewed_analyzed_and_stopped(tmp_path: Path, dashboard: Ca
 def watch_a_rule_fire(page: Page, folder: Path) -> None:
     insight = page.locator("#rule-nonfinite_origin")
     expect(insight).to_be_attached()
-    expect(insight.locator("summary")).not_to_contain_text("fired")
+    expect(insight.locator("> summary")).not_to_contain_text("fired")
     page.evaluate("window.wasNeverReloaded = true")
     (folder / "bad").touch()
-    expect(insight.locator("summary")).to_contain_text("fired", timeout=PATIENCE_MS)
-    expect(insight.locator("summary")).to_contain_text("explains exploding_tensor")
+    expect(insight.locator("> summary")).to_contain_text("fired", timeout=PATIENCE_MS)
+    expect(insight.locator("> summary")).to_contain_text("explains exploding_tensor")
     assert page.evaluate("window.wasNeverReloaded")
 
 
 def follow_the_finding(page: Page) -> None:
     insight = page.locator("#rule-nonfinite_origin")
     if insight.get_attribute("open") is None:
-        insight.locator("summary").click()
+        insight.locator("> summary").click()
     expect(insight).to_contain_text("Criteria")
     expect(insight).to_contain_text("Try:")
     insight.locator("a.chip", has_text=re.compile("cross_entropy|loss")).first.click()

@@ -19,16 +19,16 @@ def test_a_rule_fires_without_a_reload_and_links_to_tensor_and_metrics(
     page.goto(f"{dashboard(tmp_path)}/runs/first/overview")
     page.evaluate("window.wasNeverReloaded = true")
     rule = page.locator("#rule-exploding_tensor")
-    expect(rule.locator("summary")).to_contain_text("clear")
+    expect(rule.locator("> summary")).to_contain_text("clear")
     expect(page.get_by_role("heading", name="Job summary", exact=True)).to_be_visible()
     judge(writer, [finding(40, START_NS + 8 * SECOND_NS)])
-    expect(rule.locator("summary")).to_contain_text("fired")
-    expect(rule.locator("summary")).to_contain_text("step 40: loss is NaN")
-    rule.locator("summary").click()
+    expect(rule.locator("> summary")).to_contain_text("fired")
+    expect(rule.locator("> summary")).to_contain_text("step 40: loss is NaN")
+    rule.locator("> summary").click()
     for words in ("Criteria", "Parameters", "only_nan", "Try:", "a tenth of the learning rate"):
         expect(rule).to_contain_text(words)
     judge(writer, [finding(40, START_NS + 8 * SECOND_NS), {**finding(90, START_NS + 15 * SECOND_NS), "id": 2}])
-    expect(rule.locator("summary")).to_contain_text("2 times")
+    expect(rule.locator("> summary")).to_contain_text("2 times")
     expect(rule).to_have_attribute("open", "")
     assert page.evaluate("window.wasNeverReloaded")
     expect(rule.get_by_role("link", name="system metrics at this time").first).to_have_attribute(
@@ -43,7 +43,7 @@ def test_a_deep_link_opens_a_rule(tmp_path: Path, dashboard: Callable[..., str],
     page.goto(f"{dashboard(tmp_path)}/runs/first/overview#rule-exploding_tensor")
     rule = page.locator("#rule-exploding_tensor")
     expect(rule).to_have_attribute("open", "")
-    expect(rule.locator("summary")).to_be_in_viewport()
+    expect(rule.locator("> summary")).to_be_in_viewport()
 
 
 _BEYOND = """[...document.querySelectorAll("body *")]

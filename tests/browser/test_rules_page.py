@@ -42,7 +42,7 @@ def test_opened_details_stay_open(tmp_path: Path, dashboard: Callable[..., str],
     RunWriter(run).write_all([Capture(0, {"a": {"l2": 1.0}})])
     malicious_inputs.write_rule(str(run), "overfit")
     page.goto(f"{dashboard(tmp_path)}/runs/run/rules")
-    page.locator("#rule-overfit summary").click()
+    page.locator("#rule-overfit > summary").click()
     expect(page.locator("#rule-overfit")).to_contain_text("Blind spots")
     malicious_inputs.write_rule(str(run), "overtraining")
     expect(page.locator("#rules-table tbody tr")).to_have_count(2)

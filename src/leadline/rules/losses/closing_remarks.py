@@ -241,9 +241,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             *dict.fromkeys(remark for tokens in known.tokens.values() for remark in tokens.remarks()),
             *[remark for remark in of_validation if remark][-1:],  # a script's own metric says the same, and comes last
         ]
-        return Clear(
-            {"remarks": [remark for remark in remarks if remark], BEST_EVALUATION: best_evaluation(known.best)}
-        )
+        best = best_evaluation(known.best)
+        return Clear({"remarks": [remark for remark in remarks if remark], **({BEST_EVALUATION: best} if best else {})})
 
     def _of_length(self, known: _Known) -> str:
         """Return the remark on a short training whose loss still falls; empty: none."""

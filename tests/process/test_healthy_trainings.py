@@ -19,6 +19,7 @@ NOT_CLEAR = {
     "gpu_throttling": ("undecided", set(KINDS)),  # no agent samples the machine
     "no_split": ("not_applicable", set(KINDS)),
     "broken_metric": ("not_applicable", set(KINDS)),
+    "ignored_labels": ("not_applicable", {"gan", "policy_gradient", "regression", "vae"}),  # no loss of class indices
     "dead_groups": ("not_applicable", set(KINDS)),  # they log no rewards
     "entropy_collapse": ("not_applicable", set(KINDS)),
     "rising_entropy": ("not_applicable", set(KINDS)),

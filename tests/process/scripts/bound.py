@@ -25,7 +25,7 @@ class Slow(Dataset):
     def __getitem__(self, index):
         if index % BATCH == 0:
             time.sleep(0.03)
-        return torch.linspace(-1, 1, 64), index % 10
+        return torch.linspace(-1, 1, 64) + index % 10 / 3, index % 10
 
 
 def in_memory(steps):
@@ -67,7 +67,8 @@ def plain(model, load, after=lambda: None, steps=60):
 
 
 def batch():
-    return torch.randn(BATCH, 64), torch.randint(0, 10, (BATCH,))
+    labels = torch.randint(0, 10, (BATCH,))
+    return torch.randn(BATCH, 64) + labels[:, None] / 3, labels
 
 
 def sleeping_load():

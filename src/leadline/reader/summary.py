@@ -111,6 +111,7 @@ class _Rules(msgspec.Struct):
     complete: bool = False
     time: TimeSummary | None = None
     remarks: tuple[str, ...] = ()
+    best_evaluation: str = ""
 
 
 T = TypeVar("T")
@@ -132,7 +133,7 @@ def summarize(path: str) -> RunSummary | None:
     workers, unread = _read_workers(path)
     rules = _decode(_RULES, f"{path}/{layout.RULE_SUMMARY}")
     if rules is None and (summary := read_rule_summary(path)) is not None:
-        rules = _Rules(summary.rules, summary.complete, summary.time, summary.remarks)
+        rules = _Rules(summary.rules, summary.complete, summary.time, summary.remarks, summary.best_evaluation)
         unread.append(layout.RULE_SUMMARY)
     rules = rules or _Rules(())
     if status.status not in JOB_STATUSES and os.path.exists(f"{path}/{layout.STATUS}"):
@@ -146,7 +147,13 @@ def summarize(path: str) -> RunSummary | None:
     )
     if state.status not in JOB_ENDED:
         state = liveness.effective_document(path)
-    judged = RuleSummary(complete=rules.complete, time=rules.time, rules=rules.rules, remarks=rules.remarks)
+    judged = RuleSummary(
+        complete=rules.complete,
+        time=rules.time,
+        rules=rules.rules,
+        remarks=rules.remarks,
+        best_evaluation=rules.best_evaluation,
+    )
     return RunSummary(
         name=start.name,
         path=path,

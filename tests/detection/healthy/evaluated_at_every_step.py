@@ -22,7 +22,7 @@ class Graph(nn.Module):
         super().__init__()
         self.first, self.second = nn.Linear(12, 24), nn.Linear(24, kinds)
 
-    def forward(self, x):
+    def forward(self, x, edges):
         hidden = F.dropout(F.relu(edges @ self.first(x)), 0.5, self.training)
         return edges @ self.second(hidden)
 
@@ -32,12 +32,12 @@ optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
 best = 0.0
 for step in range(steps):
     model.train()
-    loss = F.cross_entropy(model(features)[labelled], kind[labelled])
+    loss = F.cross_entropy(model(features, edges)[labelled], kind[labelled])
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
     model.eval()
     with torch.no_grad():
-        best = max(best, (model(features).argmax(1) == kind)[held_out].float().mean().item())
+        best = max(best, (model(features, edges).argmax(1) == kind)[held_out].float().mean().item())
     if step % 50 == 0:
         print(step, loss.item(), best)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final, Protocol, cast
 
-from leadline.instrumentation.guard import Fact, describe_error
+from leadline.instrumentation.guard import Fact, failure_of
 from leadline.instrumentation.step_context import StepContext
 from leadline.records.check_result import PROBES, CheckOrder, CheckResult
 from leadline.records.json_object import JsonObject
@@ -118,10 +118,9 @@ class StepChecks:
         skipped = SKIPPED_IN_PLACE if copy.is_in_place else None
         self._steps = [later for later in self._steps if later > step and later != skipped]
         beside = TimeLimit.beside(time.monotonic() - self._began)
-        try:
-            copy.start(self._probes, TimeLimit.of_order(self._seconds) if self._waits else beside)
-        except Exception as error:  # noqa: BLE001 - of the many ways to train some cannot be copied
-            self.refuse(f"a copy of the training could not be made: {describe_error(error)}", step)
+        limit = TimeLimit.of_order(self._seconds) if self._waits else beside
+        if failure := failure_of(copy.start, self._probes, limit):
+            self.refuse(f"a copy of the training could not be made: {failure}", step)
             return
         self._running = copy
         if self._waits:

@@ -154,6 +154,15 @@ class Fact:
             return None
 
 
+def failure_of(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> str:
+    """Call a function of ours whose failure is a result, and ends nothing else; return the failure, "" without one."""
+    try:
+        function(*args, **kwargs)
+    except Exception as error:  # noqa: BLE001 - part of the guard
+        return describe_error(error)
+    return ""
+
+
 class Facts:
     """The facts of a session, by name.
 

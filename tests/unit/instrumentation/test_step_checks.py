@@ -20,6 +20,8 @@ class Copy:
         self.outcome, self.step, self.is_in_place = outcome, step, is_in_place
 
     def start(self, probes: Sequence[str], limit: TimeLimit) -> None:
+        if self.outcome == "raised":
+            raise MemoryError("no copy")
         self.probes = probes
 
     def results(self, *, waits: bool) -> list[CheckResult]:
@@ -55,6 +57,8 @@ def test_a_forked_copy_is_checked_three_times_and_a_waiting_training_twice(tmp_p
         (["passed", "failed", "passed"], ("failed", 101)),
         (["passed", "not applicable", "not applicable"], ("passed", 2)),
         (["not applicable", "passed", "not applicable"], ("passed", 101)),
+        (["raised", "raised", "raised"], ("not applicable", 501)),
+        (["raised", "passed", "raised"], ("passed", 101)),
     ],
 )
 def test_a_failure_stays_and_else_the_latest_that_could_be_decided(

@@ -53,7 +53,7 @@ def test_what_cannot_be_recorded_never_reaches_the_script(monkeypatch: pytest.Mo
     with mode:
         made = torch.ones(3) + 1
     assert made.tolist() == [2.0, 2.0, 2.0]
-    assert mode.tape.problem == "the step could not be recorded: ZeroDivisionError: ours"
+    assert mode.tape.problem.startswith("the step could not be recorded: ZeroDivisionError: ours (")
 
 
 def supervised(model: nn.Module, x: torch.Tensor) -> torch.Tensor:

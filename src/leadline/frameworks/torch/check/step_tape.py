@@ -14,10 +14,10 @@ import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 from torch.utils._python_dispatch import _disable_current_modes
 
-from leadline.frameworks.check.outcome import one_line
 from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import is_transformed
+from leadline.instrumentation.guard import failure_of
 
 _MAX_CALLS: Final = 4000
 """Calls outside of models that a tape keeps; a step with more is not repeated."""
@@ -246,12 +246,8 @@ class TapeMode(TorchFunctionMode):  # type: ignore[misc]
 
     def attempt(self, record: Callable[..., None], *args: Any, **kwargs: Any) -> None:
         """Record something within a call of the script; a failure ends the recording, and never reaches the script."""
-        if self.tape.problem:
-            return
-        try:
-            record(*args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - the script must not notice
-            self.tape.problem = f"the step could not be recorded: {one_line(error)}"
+        if not self.tape.problem and (failure := failure_of(record, *args, **kwargs)):
+            self.tape.problem = f"the step could not be recorded: {failure}"
 
     @contextmanager
     def left_to_script(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import torch
@@ -139,18 +140,25 @@ def first_rows(values: torch.Tensor) -> torch.Tensor:
 
 def leaf_ids(node: Any) -> set[int] | None:
     """Return the identities of the leaves that a backward pass from a node reaches; None: the graph hides some."""
-    pending, seen, reached = [node], set(), set()
+    reached = set()
+    for count, below in enumerate(nodes_below([node])):
+        if "Checkpoint" in below.name() or count >= _MAX_NODES:
+            return None
+        if (leaf := getattr(below, "variable", None)) is not None:  # of the nodes that accumulate gradients
+            reached.add(id(leaf))
+    return reached
+
+
+def nodes_below(roots: Iterable[Any]) -> Iterator[Any]:
+    """Iterate over nodes of a graph and all that are below them."""
+    pending = [node for node in roots if node is not None]
+    seen = set(pending)
     while pending:
         node = pending.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        if "Checkpoint" in node.name() or len(seen) > _MAX_NODES:
-            return None
-        if (leaf := getattr(node, "variable", None)) is not None:
-            reached.add(id(leaf))
-        pending += [parent for parent, _ in node.next_functions]
-    return reached
+        yield node
+        following = {parent for parent, _ in node.next_functions if parent is not None} - seen
+        seen |= following
+        pending += following
 
 
 def below_views(edge: Edge) -> Edge:

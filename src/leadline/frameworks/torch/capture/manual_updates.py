@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import torch
 
+from leadline.frameworks.torch.capture.autograd_graph import nodes_below
 from leadline.frameworks.torch.naming.model_names import ParameterNames, optimizer_classes
 
 _WATCHED: Final = 16
@@ -104,17 +105,13 @@ class GradientRenewals:
 
 def leaves_of(outputs: Iterable[Any], at_most: int | None = None) -> list[torch.Tensor]:
     """Return the leaf tensors that a backward pass from these outputs reaches, or some of them."""
-    pending = [output.grad_fn for output in outputs if isinstance(output, torch.Tensor) and output.grad_fn is not None]
-    seen = set(pending)
     leaves: list[torch.Tensor] = []
-    while pending and (at_most is None or len(leaves) < at_most):
-        node = pending.pop()
+    for node in nodes_below(output.grad_fn for output in outputs if isinstance(output, torch.Tensor)):
+        if at_most is not None and len(leaves) >= at_most:
+            break
         leaf = getattr(node, "variable", None)  # of the nodes that accumulate gradients
         if leaf is not None:
             leaves.append(leaf)
-        following = {parent for parent, _ in node.next_functions if parent is not None} - seen
-        seen |= following
-        pending += following
     return leaves
 
 

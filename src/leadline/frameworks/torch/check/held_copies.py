@@ -25,7 +25,7 @@ _ADVICE: Final = (
 
 def live_copy(step: StepCopy) -> Tested | None:
     """Return the failure if a variable whose name promises a copy holds what is trained."""
-    trained = {parameter.untyped_storage().data_ptr(): step.name(parameter) for parameter in step.parameters}
+    trained = {parameter.untyped_storage().data_ptr() for parameter in step.parameters}
     for namespace in script_namespaces():
         for name, value in list(namespace.items()):
             words = set(words_of(name)) if isinstance(name, str) else set()
@@ -46,8 +46,12 @@ def live_copy(step: StepCopy) -> Tested | None:
     return None
 
 
-def _live_tensor(value: Any, trained: Mapping[int, str], depth: int = 2) -> str | None:
-    """Return the key of a trained weight in a dictionary of tensors; None: there is none."""
+def _live_tensor(value: Any, trained: set[int], depth: int = 2) -> str | None:
+    """Return the key of a trained weight in a dictionary of tensors; None: there is none.
+
+    Args:
+        trained: The addresses of the trained weights.
+    """
     if not isinstance(value, Mapping) or depth == 0:
         return None
     for key, item in value.items():

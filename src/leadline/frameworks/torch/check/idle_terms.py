@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -23,8 +23,6 @@ _ADVICE: Final = (
     "compute it from what is to be trained: look for detach(), .data, no_grad() and argmax before it, and for the "
     "variable of another model among its arguments"
 )
-
-
 _ADVICE_SCALE: Final = (
     "bring the terms to one scale: targets with a spread of about 1, the same reduction, or a weight for each term"
 )
@@ -91,7 +89,8 @@ def _are_equal(weights: Sequence[float]) -> bool:
 
 def _why_constant(step: StepCopy, loss: int, term: RecordedCall, update: _Update) -> str:
     """Return how a term without a gradient is cut off from the weights; "": it is no mistake, or not added."""
-    cut = next((why for call in _ancestors(step, term) if (why := _cut_by(step, call))), "")
+    calls = reversed(calls_of(step, id(term.output)))
+    cut = next((why for call in calls if (why := _cut_by(step, call))), "")
     value = float(term.output.detach())
     if not cut and abs(value) > _ZERO:
         return ""  # a part that is frozen on purpose
@@ -100,15 +99,6 @@ def _why_constant(step: StepCopy, loss: int, term: RecordedCall, update: _Update
     if not cut:
         return f"and depends on no trained weight: it is {value:.2g}, as if its arguments were equal"
     return f"and depends on no trained weight: {cut}"
-
-
-def _ancestors(step: StepCopy, term: RecordedCall) -> Iterator[RecordedCall]:
-    """Iterate over the calls that a term depends on, from the term back."""
-    needed = {id(term.output)}
-    for call in reversed(step.tape.calls):
-        if needed & set(call.produced):
-            needed |= set(call.consumed)
-            yield call
 
 
 def _cut_by(step: StepCopy, call: RecordedCall) -> str:

@@ -41,7 +41,7 @@ def values_of(calls: list[RecordedCall], repeated: Repeated) -> list[float]:
 
 
 def calls_of(step: StepCopy, loss: int) -> list[RecordedCall]:
-    """Return the calls that one loss of the step depends on."""
+    """Return the calls that a loss of the step, or a term of one, depends on, in their order."""
     needed, kept = {loss}, []
     for call in reversed(step.tape.calls):
         if needed & set(call.produced):

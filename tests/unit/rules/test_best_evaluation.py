@@ -38,7 +38,7 @@ def best(
         for batch in values if isinstance(values, Sequence) else [values]:
             parts.append(Capture(step, {name: {"value": batch}}, mode="eval", mode_step=step, infos=infos))
     found = [verdict for _, verdict in verdicts(ClosingRemarks(), parts)]
-    return str(found[-1].product[BEST_EVALUATION])
+    return str(found[-1].product.get(BEST_EVALUATION, ""))
 
 
 def test_the_last_one_may_be_the_best() -> None:

@@ -21,6 +21,8 @@ from leadline.training.recorder.schedule import CaptureSchedule
 
 _WITH_NORMS: Final = frozenset({"gradients", GRADIENT_NORMS})
 """Gradient norms are captured along with either of these."""
+_OF_CHECKS: Final = frozenset({CHECKS})
+_FACTS: Final = (f"loss/{ACTIVATION}", f"loss/{CONSECUTIVE_LINEAR}")
 _COUNTS: Final = frozenset({"nan_count", "nonfinite_count"})
 
 
@@ -48,11 +50,13 @@ class PlanSchedules:
         tensor_items: The items that may select parameters, gradients or optimizer variables in train steps.
         non_finite_items: Those of them that count non-finite elements.
         has_norms: Whether gradient norms are captured at any step.
+        has_loss_facts: Whether facts about loss calls, or pairs of linear layers, are captured.
     """
 
     tensor_items: list[CaptureItem]
     non_finite_items: list[CaptureItem]
     has_norms: bool
+    has_loss_facts: bool
 
     def __init__(
         self, plan: CapturePlan, captures_between_steps: Callable[[CaptureItem], bool], budget: Budget | None
@@ -71,6 +75,8 @@ class PlanSchedules:
         ]
         self.non_finite_items = [item for item in self.tensor_items if _COUNTS & set(item.statistics)]
         self.has_norms = any(item.collection in _WITH_NORMS for item in plan.items)
+        checks = [item for item in self._items if item.collection == CHECKS]
+        self.has_loss_facts = any(item.selects(name, _OF_CHECKS) for item in checks for name in _FACTS)
         self._modes.clear()
 
     def non_finite_inputs(self, captured: Collection[CaptureItem]) -> list[CaptureItem]:
@@ -122,12 +128,6 @@ class PlanSchedules:
     def has_checks(self) -> bool:
         """Return whether the loop checks are captured at any step."""
         return any(item.collection == CHECKS for item in self._items)
-
-    def has_loss_facts(self) -> bool:
-        """Return whether facts about loss calls, or pairs of linear layers, are captured."""
-        checks = [item for item in self._items if item.collection == CHECKS]
-        names = (f"loss/{ACTIVATION}", f"loss/{CONSECUTIVE_LINEAR}")
-        return any(item.selects(name, frozenset({CHECKS})) for item in checks for name in names)
 
     def _schedules(self, mode: str) -> ModeSchedules:
         items = [item for item in self._items if applies_to_mode(item, mode)]

@@ -158,10 +158,10 @@ class StepRecorder:
     # --- callbacks ----------------------------------------------------------------------------------------
 
     def has_loss_facts(self) -> bool:
-        return self._schedules.has_loss_facts() and self._fact_steps.are_left()
+        return self._schedules.has_loss_facts and self._fact_steps.are_left()
 
     def loss_facts_step(self, *, in_later_trainings: bool = False) -> int | None:
-        return self._fact_steps.take(in_later_trainings) if self._schedules.has_loss_facts() else None
+        return self._fact_steps.take(in_later_trainings) if self._schedules.has_loss_facts else None
 
     def record_loss(self, site: object, value: Any, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
         begun = self.cost.begin()

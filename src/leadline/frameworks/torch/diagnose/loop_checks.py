@@ -220,6 +220,10 @@ _REGULAR: Final = 3
 of a step are seen, not those of all."""
 
 
+_NO_VERSION: Final = -1
+"""Differs from that of every parameter."""
+
+
 @dataclass(slots=True)
 class CallsInTrainMode:
     """Calls of a model without gradients between two updates, with dropout or batch normalization in training mode."""
@@ -264,8 +268,8 @@ class ModuleModes:
 
     def on_call_without_gradients(self, called: torch.nn.Module) -> None:
         """Count a call of the model without gradients."""
-        version = self._trained_version()
         is_training = _is_any_training(self._roots) and _is_any_training(self._modules)
+        version = self._trained_version() if is_training else _NO_VERSION
         if version != self._version or not is_training:
             self._version, self._calls = version, CallsInTrainMode()
             self._pending.clear()

@@ -83,8 +83,9 @@ class ForwardHooks:
         self._hooks = hooks
         self.is_watching = False
         """Whether the hooks are installed, or a function mode may be active."""
-        self.enter: Callable[[torch.nn.Module, tuple[Any, ...]], None] = lambda module, args: None
+        self.enter: Callable[[torch.nn.Module, tuple[Any, ...]], None] = self._make_pre_hook()
         """Called at the beginning of each module call while the hooks are installed."""
+        self._leave = self._make_post_hook()
         self._is_resumed = False
         """Whether the outermost call under way shows that the evaluation is over."""
         self.is_within_loss = False
@@ -183,8 +184,7 @@ class ForwardHooks:
         self.is_watching = True
         if not self._hooks.are_installed:
             self._state.depth = 0
-            self.enter = self._make_pre_hook()
-            self._hooks.install(self.enter, self._make_post_hook())
+            self._hooks.install(self.enter, self._leave)
 
     def _remove_hooks(self) -> None:
         if self.passes.is_eval_mode or self.passes.is_watched:

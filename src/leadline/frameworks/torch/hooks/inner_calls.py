@@ -100,12 +100,14 @@ class Pause:
     call, and for no longer: the script may save the module.
     """
 
-    def __init__(self, handles: Iterable[Any]) -> None:
+    def __init__(self, handles: Iterable[Any], on_end: Callable[..., None]) -> None:
         """
         Args:
             handles: Those of the hooks.
+            on_end: Called after the call of the module as an ``always_call`` hook with keyword arguments.
         """
         self._handles = list(handles)
+        self._on_end = on_end
         self._taken: list[tuple[dict[int, Any], int, Any]] = []
         self._module: torch.nn.Module | None = None
         self._end_of_call: Any = None
@@ -115,19 +117,15 @@ class Pause:
         """Whether the hooks are out of the tables."""
         return self._module is not None
 
-    def begin(self, module: torch.nn.Module, on_end: Callable[..., None]) -> None:
-        """Take the hooks out during the call of a module that begins.
-
-        Args:
-            on_end: Called after it as an ``always_call`` hook with keyword arguments.
-        """
+    def begin(self, module: torch.nn.Module) -> None:
+        """Take the hooks out during the call of a module that begins."""
         self._module = module
         for handle in self._handles:
             table = handle.hooks_dict_ref()
             hook = table.pop(handle.id, None) if table is not None else None
             if hook is not None:
                 self._taken.append((table, handle.id, hook))
-        hook = _EndOfCall(hide_from_dynamo(self._make_end(on_end)))
+        hook = _EndOfCall(self)
         self._end_of_call = module.register_forward_hook(hook, with_kwargs=True, always_call=True)
 
     def end(self, *, is_restored: bool = True) -> None:
@@ -145,27 +143,30 @@ class Pause:
                 table[key] = hook
         self._taken.clear()
 
-    def _make_end(self, on_end: Callable[..., None]) -> Callable[..., None]:
-        def end(module: torch.nn.Module, *rest: Any) -> None:
-            if self._module is None or module is not self._module:
-                return  # a copy of the module has a copy of its hooks
-            hooks: Mapping[int, Any] = module._forward_hooks
-            # after an error PyTorch iterates over the hooks themselves, of which then only the last may be removed
-            if sys.exc_info()[0] is None or next(reversed(hooks)) == self._end_of_call.id:
-                self.end()
-            on_end(module, *rest)
+    def after_call(self, module: torch.nn.Module, *rest: Any) -> None:
+        """Put the hooks back at the end of the call, and report it."""
+        if self._module is None or module is not self._module:
+            return  # a copy of the module has a copy of its hooks
+        hooks: Mapping[int, Any] = module._forward_hooks
+        # after an error PyTorch iterates over the hooks themselves, of which then only the last may be removed
+        if sys.exc_info()[0] is None or next(reversed(hooks)) == self._end_of_call.id:
+            self.end()
+        self._on_end(module, *rest)
 
-        return end
+
+hide_from_dynamo(Pause.after_call)
 
 
 class _EndOfCall:
     """A hook that is pickled as one that does nothing: a script may save a model whose call was interrupted."""
 
-    def __init__(self, function: Callable[..., None]) -> None:
-        self._function = function
+    __slots__ = ("_pause",)
+
+    def __init__(self, pause: Pause) -> None:
+        self._pause = pause
 
     def __call__(self, *args: Any) -> None:
-        self._function(*args)
+        self._pause.after_call(*args)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return functools.partial, (sys.audit, "leadline")

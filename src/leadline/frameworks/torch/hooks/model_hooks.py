@@ -19,8 +19,7 @@ class ModelHooks:
     def __init__(self, registry: ModuleRegistry, compiled: CompiledModels) -> None:
         self._registry, self._compiled = registry, compiled
         self._handles: list[Any] = []
-        self._pause = Pause(())
-        self._leave: Callable[..., None] = lambda *_: None
+        self._pause: Pause | None = None
         self.is_outside = False
         """Whether only the calls of whole models are observed."""
 
@@ -31,7 +30,7 @@ class ModelHooks:
 
     def install(self, enter: Callable[..., None], leave: Callable[..., None]) -> None:
         """Install the hooks: around the calls of whole models only, if any code is compiled."""
-        self.is_outside, self._leave = self._compiled.exist, leave
+        self.is_outside = self._compiled.exist
         if self.is_outside:
             self._handles = [*self._compiled.observe(self._registry.outermost(), enter, leave)]
             return
@@ -39,11 +38,13 @@ class ModelHooks:
             torch_module.register_module_forward_pre_hook(enter),
             torch_module.register_module_forward_hook(leave, with_kwargs=True, always_call=True),
         ]
-        self._pause = Pause(self._handles)
+        self._pause = Pause(self._handles, leave)
 
     def remove(self) -> None:
         """Remove the hooks."""
-        self._pause.end(is_restored=False)
+        if self._pause is not None:
+            self._pause.end(is_restored=False)
+            self._pause = None
         for handle in self._handles:
             handle.remove()
             if not self.is_outside:
@@ -52,5 +53,5 @@ class ModelHooks:
 
     def pause(self, module: torch.nn.Module) -> None:
         """Take the hooks out until the call of a module that begins has ended."""
-        if not self.is_outside and not self._pause.is_on and unwrap(module) is module:
-            self._pause.begin(module, self._leave)
+        if self._pause is not None and not self._pause.is_on and unwrap(module) is module:
+            self._pause.begin(module)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
@@ -11,7 +10,6 @@ import torch
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.kit.named_tensor import NamedTensor
 from leadline.frameworks.labels import Labels
-from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.continuation import LatestOptimizer
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, PendingRow, number_of, row_of
 from leadline.frameworks.torch.capture.forward_capture import CapturedTensors
@@ -27,10 +25,11 @@ from leadline.frameworks.torch.diagnose.schedules import Schedules
 from leadline.frameworks.torch.diagnose.starting_over import StartingOver
 from leadline.frameworks.torch.hooks.clipping import Clipping
 from leadline.frameworks.torch.hooks.compiled_models import CompiledModels
-from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo, hide_pending_functions
+from leadline.frameworks.torch.hooks.dynamo import hide_pending_functions
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
 from leadline.frameworks.torch.hooks.keras_losses import KerasLosses
 from leadline.frameworks.torch.hooks.manual_steps import ManualSteps
+from leadline.frameworks.torch.hooks.mode_watch import EvalModeWatch
 from leadline.frameworks.torch.hooks.model_hooks import ModelHooks
 from leadline.frameworks.torch.hooks.step_hooks import StepHooks
 from leadline.frameworks.torch.hooks.tracing import HookGuard
@@ -163,7 +162,7 @@ class TorchAdapter:
         self._install(schedules)
         self._install(orders)
         self._install(loaded)
-        self._install(EvalModeWatch(guard, self._on_mode_change))
+        self._install(EvalModeWatch(guard, callbacks.cost, self._on_mode_change))
         self._install(self._registry)
         on_trained = self._module_names.add_trained
         self._install(KerasLosses(self._forward, loss_inputs, guard, callbacks.facts, on_trained))
@@ -355,46 +354,3 @@ class CudaClock:
 
 CLOCKS: Final[dict[str, Callable[[torch.device], DeviceClock]]] = {"cuda": CudaClock}
 """Constructors of clocks, by device type."""
-
-
-class _Depth(threading.local):
-    calls = 0
-
-
-class EvalModeWatch:
-    """Reports when a model may have switched between training and evaluation.
-
-    ``Module.train`` is wrapped on the class, because a permanent forward hook that detected the mode would add cost to
-    every training step.
-    """
-
-    def __init__(self, guard: Guard, on_change: Callable[[], None]) -> None:
-        """
-        Args:
-            on_change: Called when the outermost ``train`` or ``eval`` of a module has returned.
-        """
-        self._guard, self._on_change = guard, on_change
-        self._patches = Patches()
-
-    def install(self) -> None:
-        """Wrap ``Module.train``."""
-        self._patches.replace(torch.nn.Module, "train", self._make_train)
-
-    def uninstall(self) -> None:
-        """Restore ``Module.train``, unless another library has wrapped it since."""
-        self._patches.restore()
-        self._on_change = lambda: None
-
-    def _make_train(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        guard, depth = self._guard, _Depth()
-
-        def train(self_: torch.nn.Module, mode: bool = True) -> Any:
-            depth.calls += 1
-            try:
-                return original(self_, mode)
-            finally:
-                depth.calls -= 1
-                if depth.calls == 0:
-                    guard.run(self._on_change)
-
-        return hide_from_dynamo(train)

@@ -145,3 +145,12 @@ def test_noise_alone_never_fires(noise: float) -> None:
         fitted = [0.4 + 1.9 * 0.8**epoch + noise * draw.gauss(0, 1) / 3 for epoch in range(40)]
         validation = [0.5 + 1.8 * 0.8**epoch + noise * draw.gauss(0, 1) for epoch in range(40)]
         assert not isinstance(result(training(validation, fitted)), Fired)
+
+
+def test_shares_that_differ_by_a_few_samples_have_no_gap() -> None:
+    rising = [0.97 + 0.03 * min(epoch / 4, 1) for epoch in EPOCHS]
+    parts = training([0.97, 0.965] * 8, rising, name="accuracy", collection="metrics")
+    assert isinstance(result(parts), Clear)
+    percent = training([97, 96.5] * 8, [100 * share for share in rising], name="accuracy", collection="metrics")
+    assert isinstance(result(percent), Clear)
+    assert remarks(parts) == remarks(percent) == []

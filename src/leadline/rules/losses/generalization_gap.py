@@ -52,6 +52,8 @@ _PASSED_ON: Final = 0.5
 """The part of what the training gained in all that validation gained as well, at most."""
 _HARDLY: Final = 0.1
 """A smaller part is taken for nothing: the sets may have little in common."""
+_NARROW: Final = 0.05
+"""A narrower gap between two shares is what a few samples make."""
 _SUGGESTION: Final = Advice(
     "the checkpoint of step {step}, more training examples or augmentation, a smaller model, or more regularization "
     "(dropout, weight_decay); usually the model is large for its data",
@@ -148,9 +150,14 @@ class _Pair:
             return self.smallest >= 0 and (self.largest <= 1 or max(self.first_training, self.first_evaluation) < -1)
         return self.start() - self.first_training <= _PASSED_ON * (self.first_training - self.trained_now())
 
+    def is_narrow(self) -> bool:
+        """Return whether both are shares that hardly differ."""
+        whole = 1 if self.largest <= 1 else 100
+        return self.sign < 0 and self.now() - self.trained_now() < _NARROW * whole
+
     def has_gap(self) -> bool:
         """Return whether the training has clearly gained, and validation less than half of that."""
-        if not self.levels or (self.sign > 0 and len(set(self.values)) == 1):
+        if not self.levels or (self.sign > 0 and len(set(self.values)) == 1) or self.is_narrow():
             return False
         is_clear = self.gained() > _CLEAR_NOISES * max(noise_of(self.trained), noise_of(self.values))
         return self.gained() > 0 and is_clear and self.is_comparable() and self.passed_on() < _PASSED_ON
@@ -190,8 +197,9 @@ class GeneralizationGap(Rule, frozen=True, kw_only=True):
         Fires if, after at least 8 evaluations, that is at least 5 evaluations ago, and at least half as many as led to
         it, the training has gained more than a tenth of all its gain since then, and validation less than half of that
         gain in all. Gains count from the worse of the first training value and the first evaluation, and must be more
-        than 5 standard deviations of an evaluation. Where there is such a gap, but validation still improves or there
-        are fewer evaluations, it remarks on it at the end of the run.
+        than 5 standard deviations of an evaluation. Two shares that differ by less than 0.05 have no gap: a few samples
+        make it. Where there is a gap, but validation still improves or there are fewer evaluations, it remarks on it at
+        the end of the run.
     Not a number:
         NaN and infinity are left out (see ``exploding_tensor``).
     Blind spots:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent
@@ -24,6 +24,7 @@ RESULTS = HERE / "results"
 LEADLINE = str(Path(sys.executable).parent / "leadline")
 """The ``leadline`` command of this interpreter's environment."""
 _RESAMPLES = 2000
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +111,13 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def pairs(
-    first: Callable[[], float],
-    second: Callable[[], float],
+    first: Callable[[], T],
+    second: Callable[[], T],
     *,
     count: int,
     warmups: int = 1,
-    on_pair: Callable[[int, float, float], None] | None = None,
-) -> list[tuple[float, float]]:
+    on_pair: Callable[[int, T, T], None] | None = None,
+) -> list[tuple[T, T]]:
     """Measure two callables alternately, ``count`` times, after ``warmups`` pairs that are discarded.
 
     The order is ABBA, so that steady drift (heat, a filling page cache) affects both equally.

@@ -122,7 +122,7 @@ def test_new_runs_come_first_and_the_chosen_one_stays_chosen(tmp_path: Path) -> 
     train(first, range(1))
 
     async def scene(pilot: Pilot[None]) -> None:
-        await seen(pilot, "first")
+        await seen(pilot, " first ")  # not the folder, whose name has the word
         later = RunWriter(tmp_path / "later", started_ns=first.manifest.started_ns + 10**12)
         train(later, range(1))
         await seen(pilot, " later ")

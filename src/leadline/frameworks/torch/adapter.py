@@ -162,7 +162,7 @@ class TorchAdapter:
         self._install(schedules)
         self._install(orders)
         self._install(loaded)
-        self._install(EvalModeWatch(guard, callbacks.cost, self._on_mode_change))
+        self._install(EvalModeWatch(guard, callbacks.cost, self._is_evaluation, self._on_mode_change))
         self._install(self._registry)
         on_trained = self._module_names.add_trained
         self._install(KerasLosses(self._forward, loss_inputs, guard, callbacks.facts, on_trained))
@@ -279,6 +279,11 @@ class TorchAdapter:
         if self._watched is not None and self._forward is not None and self._compiled.are_observable:
             self._forward.stop()
             self._forward.begin(self._watched)
+
+    def _is_evaluation(self) -> bool:
+        """Return whether an evaluation is under way, or a trained model is in eval mode."""
+        is_under_way = self._forward is not None and self._forward.passes.is_evaluation
+        return is_under_way or self._is_explicit_evaluation or self._module_names.is_evaluating()
 
     def _on_mode_change(self) -> None:
         if self._forward is None or not self._compiled.are_observable:

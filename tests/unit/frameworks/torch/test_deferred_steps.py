@@ -85,6 +85,15 @@ class WithFailedUpdates(Loop):
         self.optimizer.step()
 
 
+class WithClipping(Loop):
+    def before_step(self) -> None:
+        self.model.train()
+
+    def update(self) -> None:
+        nn.utils.clip_grad_norm_(self.model.parameters(), 0.2)
+        self.optimizer.step()
+
+
 class WithSecondOptimizer(Loop):
     def __init__(self) -> None:
         super().__init__()
@@ -139,13 +148,17 @@ def test_all_steps_between_two_captures_are_deferred(tmp_path: Path, deferred_st
 
 def recorded(run: Run) -> dict[str, Any]:
     """Return what a run recorded, without times and what the budget delays."""
-    values = {mode: scalars(run, "losses", mode) | scalars(run, "scalars", mode) for mode in ("train", "eval")}
+    collections = ("losses", "scalars", "gradient_norms")
+    values = {
+        mode: {name: of_name for one in collections for name, of_name in scalars(run, one, mode).items()}
+        for mode in ("train", "eval")
+    }
     phases = [(row["name"], row["phase"], row["step"]) for row in run.timeline().to_pylist()]
     return {**values, "phases": sorted(phases)}
 
 
 @pytest.mark.parametrize(
-    "kind", [Loop, WithLog, WithEvaluation, WithFailedUpdates, WithSecondOptimizer, WithInfiniteLoss]
+    "kind", [Loop, WithLog, WithEvaluation, WithFailedUpdates, WithClipping, WithSecondOptimizer, WithInfiniteLoss]
 )
 def test_the_record_is_the_same(
     tmp_path: Path, kind: Callable[[], Loop], deferred_steps: list[int], monkeypatch: pytest.MonkeyPatch
@@ -154,6 +167,8 @@ def test_the_record_is_the_same(
     deferred = watch(tmp_path / "deferred", loop, preset="light")
     assert len(deferred_steps) > STEPS / 3
 
+    clipped = recorded(deferred)["train"].get("gradient_clipped", {})
+    assert len(clipped) == (STEPS if kind is WithClipping else 0)
     assert recorded(deferred)["train"][LOSS] == pytest.approx(dict(enumerate(loop.losses)), nan_ok=True)
     monkeypatch.setattr(DeferredCalls, "allow", lambda deferred, steps: None)
     at_once = watch(tmp_path / "at_once", kind(), preset="light")

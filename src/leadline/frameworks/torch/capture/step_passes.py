@@ -78,6 +78,11 @@ class StepPasses:
         """Whether any tensor is captured; otherwise only losses are of interest."""
         return any(one.captured.has_items for one in self.current)
 
+    @property
+    def is_evaluation(self) -> bool:
+        """Whether eval steps are looked for, or one is under way."""
+        return self.is_eval_mode or self.is_eval_step
+
     # --- train steps --------------------------------------------------------------------------------------
 
     def begin_train(self, items: Sequence[CaptureItem]) -> None:

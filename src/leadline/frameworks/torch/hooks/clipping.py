@@ -42,6 +42,10 @@ class _Clip:
     """Ids of the callers that have read this clip already."""
 
 
+_ReadClip = tuple[Any, Number | None, Number]
+"""The clipped parameters, the norm of their gradients, and whether clipping changed these."""
+
+
 class _Local(threading.local):
     norm_type = 2.0
     """Order of the norm last computed for clipping."""
@@ -134,12 +138,14 @@ class Clipping:
         return get_total_norm
 
     def _make_clip_with_norm(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        guard, record, norms = self._guard, self._record_with_norm, self._norms
+        guard, record, norms, clock = self._guard, self._record_with_norm, self._norms, self._guard.clock
+        read_plain, store_read = self._read_plain, self._store_read
 
         def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, *args: Any, **kwargs: Any) -> Any:
             if not torch.compiler.is_compiling():
-                parameters = _as_list(parameters)
-                guard.run(norms.call, record, parameters, max_norm, total_norm)
+                begun_ns, parameters = clock(), _as_list(parameters)
+                if not guard.defer_with(begun_ns, store_read, norms.call, read_plain, parameters, max_norm, total_norm):
+                    guard.run(norms.call, record, parameters, max_norm, total_norm)
             return original(parameters, max_norm, total_norm, *args, **kwargs)
 
         return clip_grads_with_norm_
@@ -186,6 +192,23 @@ class Clipping:
     def _set_norm_type(self, norm_type: float) -> None:
         self._local.norm_type = norm_type
 
+    def _read_plain(self, parameters: Any, max_norm: float, total_norm: Any) -> _ReadClip | None:
+        """Return what a clip has at a step at which nothing but losses is captured; None: that takes more than a look.
+
+        Args:
+            total_norm: The norm of the gradients before clipping.
+        """
+        if type(total_norm) is not torch.Tensor or total_norm.device.type != "cpu" or self._local.is_nested:
+            return None
+        norm = float(total_norm)
+        if not math.isfinite(norm):
+            return None
+        norm_type, self._local.norm_type = self._local.norm_type, 2.0
+        return parameters, norm if float(norm_type) == 2.0 else None, _is_above(norm, max_norm)
+
+    def _store_read(self, read: _ReadClip) -> None:
+        self._norms.call(self._store, *read)
+
     def _record_with_norm(self, parameters: list[Any], max_norm: float, total_norm: Any) -> None:
         norm_type, self._local.norm_type = self._local.norm_type, 2.0
         self._record(parameters, max_norm, total_norm, norm_type)
@@ -218,7 +241,7 @@ class Clipping:
         if norm is not None and maximum is not None:
             self._store(parameters, norm, _is_above(maximum, clip_value, epsilon=0.0))
 
-    def _store(self, parameters: list[Any], norm: Number | None, is_clipped: Number) -> None:
+    def _store(self, parameters: Any, norm: Number | None, is_clipped: Number) -> None:
         ids = frozenset(map(id, parameters))
         self.clips = [clip for clip in self.clips[-_MAX_CLIPS:] if clip.parameters != ids]
         self.clips = [clip for clip in self.clips if not clip.readers or clip.parameters.isdisjoint(ids)]

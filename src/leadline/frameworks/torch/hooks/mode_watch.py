@@ -25,13 +25,17 @@ class EvalModeWatch:
     every training step.
     """
 
-    def __init__(self, guard: Guard, cost: OverheadSpans, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, guard: Guard, cost: OverheadSpans, is_evaluation: Callable[[], bool], on_change: Callable[[], None]
+    ) -> None:
         """
         Args:
             cost: Measures what it takes.
-            on_change: Called when the outermost ``train`` or ``eval`` of a module has returned.
+            is_evaluation: Returns whether an evaluation is under way or begins; many scripts call ``train`` at every
+                step, which changes nothing.
+            on_change: Called when the outermost ``train`` or ``eval`` of a module has returned, if one is.
         """
-        self._guard, self._cost, self._on_change = guard, cost, on_change
+        self._guard, self._cost, self._is_evaluation, self._on_change = guard, cost, is_evaluation, on_change
         self._patches = Patches()
 
     def install(self) -> None:
@@ -49,7 +53,7 @@ class EvalModeWatch:
         self._cost.end(begun)
 
     def _make_train(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        guard, depth = self._guard, _Depth()
+        guard, depth, is_evaluation = self._guard, _Depth(), self._is_evaluation
 
         def train(self_: torch.nn.Module, mode: bool = True) -> Any:
             depth.calls += 1
@@ -57,7 +61,7 @@ class EvalModeWatch:
                 return original(self_, mode)
             finally:
                 depth.calls -= 1
-                if depth.calls == 0:
+                if depth.calls == 0 and guard.call(is_evaluation):
                     guard.run(self._change)
 
         return hide_from_dynamo(train)

@@ -31,6 +31,8 @@ _WALL_OF_ORDER, _WALL_BESIDE = 3.0, 12.0
 on: then the low priority of the copy leaves it a part of a core on a busy machine."""
 _WAITING_BESIDE: Final = 6.0
 """The same for a training that is tested in its own process."""
+_MOST_COPIES: Final = 2
+"""Copies under test at one time: a short training is over before the first one is tested."""
 _GRACE_SECONDS: Final = 10.0
 
 
@@ -80,7 +82,7 @@ class CopyUnderTest(Protocol):
 
 
 class StepChecks:
-    """The steps to check, and the check that runs.
+    """The steps to check, and the checks that run.
 
     Args:
         probes: The names of the probes to make.
@@ -103,7 +105,7 @@ class StepChecks:
         self._ends = bool(order and order["ends"])
         self._seconds = float(order["seconds"]) if order else 0.0
         self._steps = [int(order["step"])] if order else list(CHECKED_STEPS)
-        self._running: CopyUnderTest | None = None
+        self._running: list[CopyUnderTest] = []
         self._results: dict[str, CheckResult] = {}
         self._began = time.monotonic()
         self._has_trained = False
@@ -111,7 +113,7 @@ class StepChecks:
     def checks_step(self, step: int) -> bool:
         """Return whether the step that begins is to be checked."""
         self._has_trained = True
-        return bool(self._steps) and self._running is None and step >= self._steps[0]
+        return bool(self._steps) and len(self._running) < _MOST_COPIES and step >= self._steps[0]
 
     def begin(self, copy: CopyUnderTest, step: int) -> None:
         """Check a copy of the training: wait for the results where ``leadline check`` has asked for them."""
@@ -122,7 +124,7 @@ class StepChecks:
         if failure := failure_of(copy.start, self._probes, limit):
             self.refuse(f"a copy of the training could not be made: {failure}", step)
             return
-        self._running = copy
+        self._running.append(copy)
         if self._waits:
             self._collect(waits=True)
             if self._ends:
@@ -137,14 +139,13 @@ class StepChecks:
             self._stop()
 
     def poll(self) -> None:
-        """Record the results of a check that has ended."""
-        if self._running is not None:
+        """Record the results of checks that have ended."""
+        if self._running:
             self._collect(waits=False)
 
     def close(self) -> None:
-        """Record the results of the check under way; wait for it until its time limit."""
-        if self._running is not None:
-            self._collect(waits=True)
+        """Record the results of the checks under way; wait for each until its time limit."""
+        self._collect(waits=True)
         if self._waits and not self._results:
             why = "the training ended before the step that was to be checked"
             if not self._has_trained:
@@ -152,21 +153,17 @@ class StepChecks:
             self.refuse(why, self._steps[0] if self._steps else 0)
 
     def _collect(self, *, waits: bool) -> None:
-        if self._running is None:
-            return
-        results = self._running.results(waits=waits)
-        if results is not None:
-            self._running = None
-            self._keep(results)
+        for copy in list(self._running):
+            results = copy.results(waits=waits)
+            if results is not None:
+                self._running.remove(copy)
+                self._keep(results)
 
     def _keep(self, results: Sequence[CheckResult]) -> None:
-        """Record results; a failure stays, and of the others the later one that could be decided."""
+        """Record results; a failure stays, and of the others the one of the later step that could be decided."""
         for result in results:
             before = self._results.get(result.probe)
-            is_later = (
-                before is None or before.outcome == "not applicable" or result.outcome == before.outcome == "passed"
-            )
-            if is_later or result.outcome == "failed":
+            if before is None or _replaces(result, before):
                 self._results[result.probe] = result
         self._record("checks", {name: _without_evidence(result) for name, result in self._results.items()})
         folder = os.path.join(self._context.run, layout.CHECKS)
@@ -189,6 +186,12 @@ class StepChecks:
                 grace_seconds=_GRACE_SECONDS,
             ),
         )
+
+
+def _replaces(result: CheckResult, before: CheckResult) -> bool:
+    if before.outcome == "not applicable" or result.outcome == "failed":
+        return True
+    return result.outcome == before.outcome == "passed" and result.step > before.step
 
 
 def _without_evidence(result: CheckResult) -> JsonObject:

@@ -68,3 +68,29 @@ def test_a_failure_stays_and_else_the_latest_that_could_be_decided(
     checked_steps(checks_of(tmp_path, recorded), outcomes)
     found = recorded["checks"]["model_inputs"]
     assert (found["outcome"], found["step"]) == kept
+
+
+class SlowCopy(Copy):
+    """A copy whose probes are ready when a training waits for them, or is told that they are."""
+
+    is_ready = False
+
+    def results(self, *, waits: bool) -> list[CheckResult] | None:  # type: ignore[override]
+        return super().results(waits=waits) if waits or self.is_ready else None
+
+
+def test_a_second_copy_is_made_while_the_first_one_is_tested_and_no_third_one(tmp_path: Path) -> None:
+    recorded: dict[str, Any] = {}
+    checks, made = checks_of(tmp_path, recorded), list[SlowCopy]()
+    for step in range(600):
+        if checks.checks_step(step):
+            made.append(SlowCopy("passed", step))
+            checks.begin(made[-1], step)
+        if step == 520:
+            assert [copy.step for copy in made] == [2, 101]
+            made[1].is_ready = True  # the later one is ready first
+        checks.poll()
+    assert [copy.step for copy in made] == [2, 101, 521]
+    assert recorded["checks"]["model_inputs"]["step"] == 101
+    checks.close()
+    assert recorded["checks"]["model_inputs"]["step"] == 521

@@ -30,17 +30,19 @@ class LostProgress(Rule, frozen=True, kw_only=True):
         correction start over. Weights that are initialized again have learned nothing. The loss falls all the same.
     How it decides:
         Fires if at least ``patience`` optimizers in a row went on with the training of the one before: of the same
-        class, made with the same settings, over the same parameters as its last step had left them, with an empty
-        state, where that class gathers one (moments, momentum, counts), after fewer than 1,000 steps of the one before;
-        a state that is lost more rarely costs little. Fires too if a parameter was initialized, by a
-        function of ``torch.nn.init``, at least ``patience`` times between updates of one optimizer. Undecided while one
-        of the counts is between 1 and that. At the end of a run it remarks that an optimizer began without a state,
-        although the file that its model was loaded from has one of an optimizer with as many parameters.
+        class, made with the same settings, but for a learning rate that differs by less than a factor of 2, over the
+        same parameters as its last step had left them, with an empty state, where that class gathers one (moments,
+        momentum, counts), after fewer than 1,000 steps of the one before; a state that is lost more rarely costs
+        little. Fires too if a parameter was initialized, by a function of ``torch.nn.init``, at least ``patience``
+        times between updates of one optimizer. Undecided while one of the counts is between 1 and that. At the end of a
+        run it remarks that an optimizer began without a state, although the file that its model was loaded from has one
+        of an optimizer with as many parameters.
     Not a number:
         Only these counts are evaluated.
     Blind spots:
-        An optimizer that is made anew with another learning rate is taken for a schedule that is made by hand; one with
-        the same settings for each of several short tasks in turn (continual learning) fires, though it may be meant.
+        An optimizer that is made anew with a rate of half or twice the one before is taken for that of another phase;
+        one with the same settings for each of several short tasks in turn (continual learning) fires, though it may be
+        meant.
         Weights that are copied, loaded or set without ``torch.nn.init`` are not seen. Resets of a part of the model
         that are meant to help (of dead codes, of the last layers in reinforcement learning) fire if they use it. A
         model that was loaded from a checkpoint in order to train it on other data needs no state: the remark is for

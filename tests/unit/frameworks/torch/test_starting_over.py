@@ -38,7 +38,13 @@ def momentum(model: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
 
 
-@pytest.mark.parametrize(("make", "expected"), [(adam, 3.0), (momentum, 3.0)])
+def falling() -> Make:
+    """Return what makes an optimizer with a lower rate at each call, as a schedule by hand does."""
+    rates = iter([0.01 * 0.9**epoch for epoch in range(8)])
+    return lambda model: torch.optim.SGD(model.parameters(), lr=next(rates), momentum=0.9)
+
+
+@pytest.mark.parametrize(("make", "expected"), [(adam, 3.0), (momentum, 3.0), (falling(), 3.0)])
 def test_optimizers_that_are_made_anew_are_counted(tmp_path: Path, make: Make, expected: float) -> None:
     model = nn.Linear(4, 2)
 
@@ -52,12 +58,23 @@ def test_optimizers_that_are_made_anew_are_counted(tmp_path: Path, make: Make, e
     assert max(counts) == expected
 
 
+def test_they_are_counted_where_only_their_first_steps_are_captured(tmp_path: Path) -> None:
+    model = nn.Linear(4, 2)
+
+    def train() -> None:
+        for _ in range(6):
+            fit(model, adam(model))
+
+    found = scalars(watch(tmp_path, train, f"checks:every={STEPS}"), "checks")
+    assert max(value for name, of in found.items() if "made_anew" in name for value in of.values()) >= 3.0
+
+
 def _without_state(model: nn.Module) -> None:
     for _ in range(4):
         fit(model, torch.optim.SGD(model.parameters(), lr=0.01))
 
 
-def _with_another_rate(model: nn.Module) -> None:
+def _with_rates_of_phases(model: nn.Module) -> None:
     for epoch in range(4):
         fit(model, torch.optim.Adam(model.parameters(), lr=10.0 ** -(2 + epoch)))
 
@@ -86,7 +103,7 @@ def _in_turn(model: nn.Module) -> None:
             fit(model, optimizer, 1)
 
 
-@pytest.mark.parametrize("train", [_without_state, _with_another_rate, _from_the_start, _with_its_state, _in_turn])
+@pytest.mark.parametrize("train", [_without_state, _with_rates_of_phases, _from_the_start, _with_its_state, _in_turn])
 def test_optimizers_that_lose_nothing_are_not_counted(tmp_path: Path, train: Callable[[nn.Module], None]) -> None:
     model = nn.Linear(4, 2)
     counts = {name: value for name, value in last(tmp_path, lambda: train(model)).items() if "made_anew" in name}

@@ -13,6 +13,8 @@ _Versions = tuple[int, ...]
 _Gradient = tuple["weakref.ref[torch.Tensor]", "weakref.ref[torch.Tensor]", int]
 _MEMORY: Final = 1000
 """Steps of an optimizer beyond which a new one soon has as much of a state: Adam's averages go back that far."""
+_OTHER_PHASE: Final = 2.0
+"""A learning rate that changes by this factor belongs to another phase of a training."""
 
 
 class LatestOptimizer:
@@ -26,7 +28,8 @@ class LatestOptimizer:
             its last step, and no gradient had reached its first parameter, or the other optimizer updates its first and
             its last one, too.
         made_anew: How many optimizers in a row went on with the training of the one before, which had made less than a
-            thousand steps, with the same settings and without its state.
+            thousand steps, with the same settings but for a learning rate that a schedule may change, and without its
+            state.
     """
 
     def __init__(self) -> None:
@@ -68,16 +71,11 @@ class LatestOptimizer:
     def is_continued_by(self, optimizer: Any) -> bool:
         """Return whether an optimizer goes on with the training, in its first step that counts; follow it from now."""
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        is_same = self._class is type(optimizer) and len(parameters) == len(self._parameters) > 0
-        is_continued = (
-            is_same
-            and self._found == self._left
-            and all(reference() is parameter for reference, parameter in zip(self._parameters, parameters, strict=True))
-        )
+        is_continued = self._found == self._left and self._is_of_same_kind(optimizer, parameters)
         settings = _settings_of(optimizer)
         if not is_continued or self._steps >= _MEMORY:
             self.made_anew = 0
-        elif settings == self._settings and self._is_empty and keeps_state(optimizer):
+        elif _are_of_one_phase(settings, self._settings) and self._is_empty and keeps_state(optimizer):
             self.made_anew += 1
         self._optimizer, self._class, self._settings = weakref.ref(optimizer), type(optimizer), settings
         self._parameters, self._steps = [weakref.ref(parameter) for parameter in parameters], 1
@@ -90,6 +88,18 @@ class LatestOptimizer:
     def is_followed(self, optimizer: Any) -> bool:
         """Return whether the steps of an optimizer are those of the training, or may be: none was followed so far."""
         return self._optimizer is None or self._optimizer() is optimizer
+
+    def may_be_followed(self, optimizer: Any) -> bool:
+        """Return whether an optimizer is followed, or updates what the one before did: it will be, after this step."""
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        return self.is_followed(optimizer) or self._is_of_same_kind(optimizer, parameters)
+
+    def _is_of_same_kind(self, optimizer: Any, parameters: list[torch.Tensor]) -> bool:
+        return (
+            self._class is type(optimizer)
+            and len(parameters) == len(self._parameters) > 0
+            and all(reference() is parameter for reference, parameter in zip(self._parameters, parameters, strict=True))
+        )
 
     def _is_included(self, optimizer: Any) -> bool:
         ends = [reference() for reference in self._ends]
@@ -125,3 +135,12 @@ def _settings_of(optimizer: Any) -> dict[str, object]:
     """Return the settings that an optimizer was made with, as far as they are plain values."""
     defaults = getattr(optimizer, "defaults", {})
     return {name: value for name, value in defaults.items() if isinstance(value, (int, float, str, tuple))}
+
+
+def _are_of_one_phase(settings: dict[str, object], before: dict[str, object]) -> bool:
+    """Return whether two optimizers have the same settings, but for a rate that was changed as by a schedule."""
+    rates = settings.get("lr"), before.get("lr")
+    if {**settings, "lr": None} != {**before, "lr": None}:
+        return False
+    numbers = [rate for rate in rates if isinstance(rate, (int, float)) and rate > 0]
+    return rates[0] == rates[1] or (len(numbers) == len(rates) and max(numbers) < _OTHER_PHASE * min(numbers))

@@ -124,7 +124,7 @@ class StartingOver:
             label: The optimizer's.
         """
         found = {f"{label}/{STATE_NOT_LOADED}": float(optimizer in self._not_loaded)}
-        if self.latest.is_followed(optimizer):
+        if self.latest.may_be_followed(optimizer):
             found[f"{label}/{MADE_ANEW}"] = float(self.latest.made_anew)
         updated = parameters_of(optimizer) if self._is_initialized_again else []
         again = [known for key in map(id, updated) if (known := self._updated.get(key)) and known.times]

@@ -293,3 +293,5 @@ IDENTICAL_UNITS: Final = "identical_units"
 CONSECUTIVE_LINEAR: Final = "consecutive_linear"
 """The number of pairs of linear or convolution layers without anything in between (``loss/consecutive_linear``), and 1
 for each of the first pairs (``<first>+<second>/consecutive_linear``)."""
+ADDED_TO_ITSELF: Final = "added_to_itself"
+"""How often a model adds the output of a layer, or what follows it, to itself (``<layer>/added_to_itself``)."""

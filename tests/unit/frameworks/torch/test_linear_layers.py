@@ -310,3 +310,25 @@ def test_a_failure_to_find_facts_costs_the_facts_alone(tmp_path: Path, monkeypat
     assert (document.off, len(document.notes)) == (None, 1)
     assert "facts about loss calls are not captured from step 0 on: RuntimeError: planted" in document.notes[0]
     assert document.steps["train"] == 4
+
+
+class Doubled(nn.Module):
+    """Blocks of which some outputs are added to themselves, and others to the input of the block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 8), nn.GELU()) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks[:2]:
+            x = block(x)
+            x = x + x
+        x = x + self.blocks[2](x)
+        return x + 2 * x + torch.add(x, x, alpha=0.5)
+
+
+def test_outputs_that_are_added_to_themselves_are_named() -> None:
+    model = Doubled()
+    found = LinearLayers(lambda: [model]).find(model(ROWS).mean().grad_fn)
+    doubled = {name: value for name, value in found.items() if name.endswith("added_to_itself")}
+    assert doubled == {"blocks.0.1/added_to_itself": 1.0, "blocks.1.1/added_to_itself": 1.0}

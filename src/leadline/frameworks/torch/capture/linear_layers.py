@@ -1,8 +1,9 @@
-"""What a short walk through the graph shows of linear and convolution layers: pairs without anything in between, and
-layers that are given data."""
+"""What a short walk through the graph shows of linear and convolution layers: pairs without anything in between, layers
+that are given data, and outputs that are added to themselves."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -23,11 +24,13 @@ from leadline.frameworks.torch.capture.autograd_graph import (
 from leadline.frameworks.torch.capture.device_copy import number_of
 from leadline.frameworks.torch.kernels.elements import local, unreadable_reason
 from leadline.frameworks.torch.naming.model_names import clean_named_parameters
-from leadline.records.loss_facts import CONSECUTIVE_LINEAR, GIVEN_SIZE, IDENTICAL_UNITS
+from leadline.records.loss_facts import ADDED_TO_ITSELF, CONSECUTIVE_LINEAR, GIVEN_SIZE, IDENTICAL_UNITS
 
 _MAX_NODES: Final = 300
 _MAX_NAMED: Final = 4
 _MAX_VIEWS: Final = 6
+_MAX_HOPS: Final = 8
+"""Nodes between a layer and what adds its output to itself."""
 _WEIGHT_HOPS: Final = 5
 _PRODUCTS: Final = {"AddmmBackward0": (1, 2, "mat1", "mat2"), "MmBackward0": (0, 1, "self", "mat2")}
 """Linear layers: the places of data and weight among the inputs, and the names of their sizes."""
@@ -60,7 +63,8 @@ class LinearLayers:
         self._roots = roots
 
     def find(self, root: Any) -> dict[str, Any]:
-        """Return the number of pairs, the first ones by name, and the largest values of data that layers are given.
+        """Return the number of pairs, the first ones by name, the largest values of data that layers are given, and the
+        layers whose outputs are added to themselves.
 
         Looks at the first 300 nodes below a node.
         """
@@ -83,7 +87,8 @@ class LinearLayers:
             size = number_of(first_rows(data).abs().max())
             if size is not None:
                 found[f"{self._name(layer)}/{GIVEN_SIZE}"] = size
-        return found
+        doubled = Counter(self._name(layer) for node in nodes if (layer := _added_to_itself(node)) is not None)
+        return found | {f"{name}/{ADDED_TO_ITSELF}": float(count) for name, count in doubled.most_common(_MAX_NAMED)}
 
     def _name(self, layer: Any) -> str:
         """Return the name of the module that holds a layer's weight."""
@@ -96,6 +101,19 @@ class LinearLayers:
                 if parameter is weight:
                     return name.rpartition(".")[0] or name
         return "layer"
+
+
+def _added_to_itself(node: Any) -> Any:
+    """Return the layer whose output, or what follows it, a node adds to itself; None: it does not."""
+    edges = node.next_functions
+    if kind_of(node) != "AddBackward0" or edges[0][0] is None or edges[0] != edges[1] or node._saved_alpha != 1:
+        return None
+    below = edges[0][0]
+    for _ in range(_MAX_HOPS):
+        if below is None or kind_of(below) == _CONVOLUTION or kind_of(below) in _PRODUCTS:
+            return below
+        below = next((parent for parent, _ in below.next_functions if parent is not None), None)
+    return None
 
 
 def _identical_layers(nodes: list[Any], users: _Users) -> list[tuple[Any, Any]]:

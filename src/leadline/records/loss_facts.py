@@ -174,6 +174,9 @@ HAS_MOVING_LABELS: Final = "has_moving_labels"
 and have a gradient, too; 0 if they have one otherwise; else it is absent."""
 IS_ONE_OF_PAIRS: Final = "is_one_of_pairs"
 """1 if the predictions are products of N samples with N others, and all labels are one index; else 0; from 4 on."""
+HAS_SELF_PAIRS: Final = "has_self_pairs"
+"""1 if the predictions are products of N samples with the same N, that with itself is the largest of each, and no label
+asks for it; else 0; from 4 on."""
 LABELS_AT: Final = ("labels_at_same_position", "labels_at_next_position", "labels_at_position_after_next")
 """The share of the labels, without ignored ones, that are the token that the model is given at the same position of a
 sequence, at the next one, and at the one after it."""
@@ -252,6 +255,7 @@ FACTS: Final = (
     WEIGHT_OF_LABELS,
     HAS_MOVING_LABELS,
     IS_ONE_OF_PAIRS,
+    HAS_SELF_PAIRS,
     *LABELS_AT,
     LABELS_OF_PADDING,
     DOUBLED_FIRST,

@@ -33,7 +33,7 @@ RECORDED_FACTS: Final[Mapping[str, frozenset[str]]] = {
     | _PROBABILITIES
     | _SHAPES
     | {facts.IS_SOFTMAX_OVER_BATCH, facts.IS_SWAPPED, facts.IS_NEGATED, facts.IGNORE_INDEX, facts.IGNORED_SHARE}
-    | {*facts.LABELS_AT, facts.LABELS_OF_PADDING, facts.DOUBLED_FIRST, facts.IS_ONE_OF_PAIRS}
+    | {*facts.LABELS_AT, facts.LABELS_OF_PADDING, facts.DOUBLED_FIRST, facts.IS_ONE_OF_PAIRS, facts.HAS_SELF_PAIRS}
     | {facts.HAS_CLASS_WEIGHTS, facts.WEIGHT_OF_LABELS, facts.HAS_MOVING_LABELS},
     "Keras on PyTorch": _KERAS | {facts.IS_SOFTMAX_OVER_BATCH},
     "TensorFlow": _KERAS,

@@ -31,7 +31,8 @@ class LossChoice(LossCallRule, frozen=True, kw_only=True):
         begin with the same token twice, and another one behind it. It fires if the class weights of such a loss
         are 1.4 times as large, as a mean over at least 16 labels, as over the classes among them (PyTorch); and
         if N samples, at least 4, are given N x N outputs, products of the samples with N others, and one label
-        for all.
+        for all; or products of the samples with themselves, of which the one with itself is the largest of each and
+        never its label.
     Not a number:
         Labels that contain NaN are not just 0 and 1.
     Blind spots:

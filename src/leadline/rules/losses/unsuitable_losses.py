@@ -41,6 +41,9 @@ _PAIRS: Final = Advice(
     "arange(N) as labels, where the i-th output of a sample is for its own partner; a constant label is right where "
     "the partner always comes first"
 )
+_SELF_PAIRS: Final = Advice(
+    "masked_fill of the diagonal with -inf before the loss, so that no sample is a candidate for itself"
+)
 _HEAVIER: Final = 1.4
 _SAME, _OTHER = 0.99, 0.9
 _MUCH_PADDING, _NEARLY_ALL = 0.1, 0.9
@@ -63,9 +66,18 @@ def _of_classes(loss: GivenLoss) -> Mistake | None:
             facts.WEIGHT_OF_LABELS,
             is_certain=False,
         )
+    samples = f"{loss.number(facts.CLASSES):.0f}"
+    if loss.has(facts.HAS_SELF_PAIRS):
+        return Mistake(
+            "self_pairs",
+            f"{loss.loss} is given an output for each pair of {samples} samples, those of each sample with itself "
+            "included: they are the largest, and no label asks for them",
+            _SELF_PAIRS,
+            facts.HAS_SELF_PAIRS,
+            is_certain=False,
+        )
     if not loss.has(facts.IS_ONE_OF_PAIRS):
         return None
-    samples = f"{loss.number(facts.CLASSES):.0f}"
     return Mistake(
         "one_of_pairs",
         f"{loss.loss} is given an output for each pair of {samples} samples ({samples} x {samples}), and one and the "

@@ -138,6 +138,13 @@ def test_weights_need_enough_labels_and_pairs_one_label() -> None:
         torch.ones(()).exp() * (first @ second.mT),
     ):
         assert [only(F.cross_entropy(pairs, given))[facts.IS_ONE_OF_PAIRS] for given in (zeros, own)] == [1.0, 0.0]
+    both = torch.nn.functional.normalize(first, dim=1)
+    alike, diagonal = both @ both.T / 0.1, torch.eye(4, dtype=torch.bool)
+    assert only(F.cross_entropy(alike, own.roll(2)))[facts.HAS_SELF_PAIRS] == 1.0
+    assert only(F.cross_entropy(alike, own))[facts.HAS_SELF_PAIRS] == 0.0
+    assert only(F.cross_entropy(first @ second.T, own.roll(2)))[facts.HAS_SELF_PAIRS] == 0.0
+    masked = only(F.cross_entropy(alike.masked_fill(diagonal, float("-inf")), own.roll(2)))
+    assert masked.get(facts.HAS_SELF_PAIRS, 0.0) == 0.0
     for of_layer in (nn.Linear(3, 4)(first), nn.Linear(3, 4, bias=False)(first), torch.randn(4, 4, requires_grad=True)):
         assert facts.IS_ONE_OF_PAIRS not in only(F.cross_entropy(of_layer, zeros))
 

@@ -30,13 +30,20 @@ def class_label_facts(likelihood: Any) -> dict[str, torch.Tensor]:
         found |= _weight_facts(labels.flatten(), weights.double(), ignored[1].flatten())
     samples = labels.shape[0] if labels.dim() else 0
     is_square = labels.dim() == 1 and samples >= _MIN_SAMPLES and tuple(values.shape) == (samples, samples)
-    if is_square and _is_of_pairs(likelihood):
+    operands = _paired(likelihood) if is_square else []
+    if operands:
         found[facts.IS_ONE_OF_PAIRS] = (labels == labels[0]).all().double()
+        of_themselves = values.diagonal()
+        is_largest = (of_themselves == values.amax(1)).all() & (labels != torch.arange(samples).to(labels)).all()
+        found[facts.HAS_SELF_PAIRS] = is_largest.double() * float(operands[0] is operands[1])
     return found
 
 
-def _is_of_pairs(likelihood: Any) -> bool:
-    """Return whether the logits are products of two computed matrices, and not of a layer; possibly scaled."""
+def _paired(likelihood: Any) -> list[Any]:
+    """Return the nodes of two computed matrices, and not of a layer, whose products, possibly scaled, are the logits.
+
+    Empty: they are no such products.
+    """
     pending = [likelihood.next_functions[0]]
     for _ in range(_MAX_NODES):
         node = below_views(pending.pop(0))[0] if pending else None
@@ -44,10 +51,11 @@ def _is_of_pairs(likelihood: Any) -> bool:
             continue
         if kind_of(node) in _PRODUCTS:
             operands = [_transposed(edge) for edge in node.next_functions]
-            return all(operand is not None and kind_of(operand) != "AccumulateGrad" for operand in operands)
+            are_computed = all(operand is not None and kind_of(operand) != "AccumulateGrad" for operand in operands)
+            return operands if are_computed else []
         if kind_of(node) in _SCALINGS | _TRANSPOSITIONS:
             pending += node.next_functions
-    return False
+    return []
 
 
 def _transposed(edge: Edge) -> Any:

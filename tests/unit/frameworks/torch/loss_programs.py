@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -27,6 +28,14 @@ def out(size: int, *more: nn.Module) -> torch.Tensor:
 
 def bce_by_hand(p: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return -(y * torch.log(p + 1e-7) + (1 - y) * torch.log(1 - p + 1e-7)).mean()
+
+
+def log_cosh(error: torch.Tensor) -> torch.Tensor:
+    return (error + F.softplus(-2 * error) - math.log(2)).mean()
+
+
+def quantile_error(error: torch.Tensor) -> torch.Tensor:
+    return torch.where(error > 0, 0.9 * error, -0.1 * error).mean()
 
 
 def squared_by_product(difference: torch.Tensor) -> torch.Tensor:
@@ -132,6 +141,8 @@ MISTAKES: Final[dict[str, tuple[str, Loss]]] = {
     "broadcast, by hand": ("broadcast", lambda: ((out(1) - NUMBERS[:, 0]) ** 2).mean()),
     "broadcast, by hand, product": ("broadcast", lambda: squared_by_product(out(1) - NUMBERS[:, 0])),
     "broadcast, by hand, abs": ("broadcast", lambda: (NUMBERS[:, 0] - out(1)).abs().mean()),
+    "broadcast, log-cosh by hand": ("broadcast", lambda: log_cosh(out(1) - NUMBERS[:, 0])),
+    "broadcast, quantile by hand": ("broadcast", lambda: quantile_error(NUMBERS[:, 0] - out(1))),
     "broadcast, gathered": ("broadcast", lambda: F.mse_loss(out(4).gather(1, CLASSES[:, None]), NUMBERS[:, 0])),
     "dropout": ("dropout", lambda: F.cross_entropy(out(4, nn.Dropout()), CLASSES)),
     "dropout, sigmoid": ("dropout", lambda: F.binary_cross_entropy(out(1, nn.Dropout(0.3), nn.Sigmoid()), BINARY)),
@@ -292,6 +303,9 @@ HEALTHY: Final[dict[str, Loss]] = {
     "scaled tanh": lambda: F.mse_loss(5 * out(1, nn.Tanh()), NUMBERS),
     "labels above 0": lambda: F.mse_loss(out(1, nn.ReLU()), NUMBERS.abs()),
     "recurrent": lambda: F.mse_loss(nn.RNN(8, 1)(X[None])[0][0], NUMBERS.clamp(-1, 1)),
+    "log-cosh by hand": lambda: log_cosh(out(1) - NUMBERS),
+    "all pairs of predictions": lambda: log_cosh((scores := out(1)) - scores.T),
+    "distances to as many centers": lambda: log_cosh(out(1)[:, :, None] - NUMBERS),
     "broadcast number": lambda: F.mse_loss(out(4), torch.zeros(1)),
     "gaussian": lambda: F.gaussian_nll_loss(out(1), NUMBERS, out(1, nn.Softplus())),
     "poisson": lambda: F.poisson_nll_loss(out(1), NUMBERS.abs().round()),

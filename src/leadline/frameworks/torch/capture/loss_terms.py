@@ -170,6 +170,10 @@ class LossTerms:
         error = _error_of(node, kind)
         if error is not None:
             return self._add_error(node, error, call)
+        if kind == "SubBackward0" and len(inputs := inputs_of(node)) == 1 and _is_outer(inputs[0], shape_of(edge)):
+            trace = ActivationTrace().follow(inputs[0])  # a function of the error that is not known here
+            self._terms.append(LossTerm(LossKind.OTHER, inputs[0], trace, is_broadcast=True))
+            return True
         return kind not in _EXPRESSION
 
     def _add_library_call(self, node: Any, kind: LossKind) -> None:

@@ -149,14 +149,17 @@ def test_the_oldest_version_is_captured(tmp_path: Path) -> None:
 
 
 def test_a_script_that_imports_only_keras_is_captured(tmp_path: Path) -> None:
-    words = [PYTHON, *LEADLINE[1:], "run", "--out", str(tmp_path / "runs"), "--no-default-rules", "--", PYTHON]
+    rules = ("--no-default-rules", "--rule", "closing_remarks")
+    words = [PYTHON, *LEADLINE[1:], "run", "--out", str(tmp_path / "runs"), *rules, "--", PYTHON]
     done = finish([*words, script("keras_on_jax.py")], tmp_path, env=environment(**ON_JAX))
     assert done.status == 0, done.err
     (path,) = (tmp_path / "runs").iterdir()
     run = leadline.open_run(path)
-    assert len(run.steps()) == 8
-    assert len(run.tensor("loss").steps()) == 8
+    assert len(run.steps()) == 32
+    assert len(run.tensor("loss").steps()) == 32
     assert len(run.tensor_names("gradients")) == 2
+    assert run.trainings() == (0,)
+    assert "EarlyStopping takes the largest val_loss for the best one" in done.err
 
 
 def test_names() -> None:

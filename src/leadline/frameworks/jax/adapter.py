@@ -107,9 +107,7 @@ class JaxAdapter:
 
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
         watch, taps = self._watch, TrainingTaps(self._watch)
-        libraries = self._libraries = Libraries(
-            taps, Layers(watch), LossTaps(watch), guard, callbacks.timeline.progress
-        )
+        libraries = self._libraries = Libraries(taps, Layers(watch), LossTaps(watch), guard, callbacks)
         watch.guard = guard
         watch.steps = TrainingSteps(
             callbacks,

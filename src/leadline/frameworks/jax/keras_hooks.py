@@ -10,12 +10,13 @@ from typing import Any
 
 import jax
 
+from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.jax.layers import Layers
 from leadline.frameworks.jax.scalars import BatchMean, Element, JaxScalar
 from leadline.frameworks.jax.training_taps import TrainingTaps
-from leadline.frameworks.keras.announced_steps import follow_announced_steps
+from leadline.frameworks.keras.callback_lists import follow_callbacks
 from leadline.frameworks.patches import Patches
-from leadline.instrumentation.timeline.step_progress import StepProgress
+from leadline.instrumentation.guard import Guard
 
 Original = Callable[..., Any]
 
@@ -33,12 +34,12 @@ class KerasOnJax:
         progress: Tells whether the current step has begun.
     """
 
-    def __init__(self, taps: TrainingTaps, layers: Layers, progress: StepProgress) -> None:
+    def __init__(self, taps: TrainingTaps, layers: Layers, callbacks: StepCallbacks, guard: Guard) -> None:
         self._taps, self._layers = taps, layers
         self._patches, self._local = Patches(), _Local()
         self._mean: tuple[Element, int] | None = None
         """The mean loss of the batches of this epoch so far, and the number of their samples."""
-        self._progress = progress
+        self._callbacks, self._guard = callbacks, guard
         self.fitted: list[Any] = []
         """The models whose ``fit`` is running."""
         self.modules: dict[str, Callable[[ModuleType], None]] = {
@@ -136,7 +137,7 @@ class KerasOnJax:
             return on_epoch_begin
 
         self._patches.replace(module.CallbackList, "on_epoch_begin", make)
-        follow_announced_steps(self._patches, module.CallbackList, self._progress)
+        follow_callbacks(self._patches, module.CallbackList, self._callbacks, self._guard)
 
 
 def _make_jit(original: Original) -> Original:

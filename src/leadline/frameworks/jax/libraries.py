@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.jax.keras_hooks import KerasOnJax
 from leadline.frameworks.jax.layers import Layers
@@ -14,7 +15,6 @@ from leadline.frameworks.jax.loss_taps import LossTaps
 from leadline.frameworks.jax.training_taps import TrainingTaps
 from leadline.frameworks.patches import Patches
 from leadline.instrumentation.guard import Guard
-from leadline.instrumentation.timeline.step_progress import StepProgress
 
 
 class Libraries:
@@ -24,11 +24,11 @@ class Libraries:
         taps: Taps updates.
         layers: Taps layers.
         losses: Taps losses.
-        progress: Tells whether the current step has begun.
+        callbacks: Take what callbacks of Keras show.
     """
 
     def __init__(
-        self, taps: TrainingTaps, layers: Layers, losses: LossTaps, guard: Guard, progress: StepProgress
+        self, taps: TrainingTaps, layers: Layers, losses: LossTaps, guard: Guard, callbacks: StepCallbacks
     ) -> None:
         self._taps = taps
         self._layers = layers
@@ -45,7 +45,7 @@ class Libraries:
             "flax.nnx.module": self._layers.follow_classes,
             "equinox._module._module": self._layers.follow_classes,
         }
-        self.keras = KerasOnJax(taps, layers, progress)
+        self.keras = KerasOnJax(taps, layers, callbacks, guard)
 
     def install(self) -> None:
         """Wait for the libraries."""

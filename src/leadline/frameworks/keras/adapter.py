@@ -11,7 +11,7 @@ from keras.src.callbacks.callback_list import CallbackList
 from keras.src.optimizers.base_optimizer import BaseOptimizer
 
 from leadline.frameworks.adapter import StepCallbacks
-from leadline.frameworks.keras.announced_steps import follow_announced_steps
+from leadline.frameworks.keras.callback_lists import follow_callbacks
 from leadline.frameworks.keras.frozen import frozen_parameters
 from leadline.frameworks.labels import Labels
 from leadline.frameworks.patches import Patches
@@ -148,7 +148,7 @@ class KerasAdapter:
 
         self._patches.replace(keras.Model, "fit", make_fit)
         self._patches.replace(CallbackList, "on_train_batch_end", make_batch_end)
-        follow_announced_steps(self._patches, CallbackList, callbacks.timeline.progress)
+        follow_callbacks(self._patches, CallbackList, callbacks, guard)
 
     def end_training(self) -> bool:
         for model in self._fitted:

@@ -133,7 +133,7 @@ class TensorFlowAdapter:
         )
         waits = BatchWaits(callbacks.timeline, guard)
         self._patches.replace(OwnedIterator, "__next__", lambda original: _make_next(original, waits))
-        self._keras = KerasHooks(steps, guard)
+        self._keras = KerasHooks(steps, callbacks, guard)
         self._keras.install()
         self._uncaptured.install(guard, CALLS, [KERAS_2])
 

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import tensorflow as tf
 
+from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.capture_requests import CapturedTensor
 from leadline.frameworks.import_watch import ImportWatch
-from leadline.frameworks.keras.announced_steps import follow_announced_steps
+from leadline.frameworks.keras.callback_lists import follow_callbacks
 from leadline.frameworks.keras.loss_facts import facts_of, has_class_indices, is_single_loss
 from leadline.frameworks.keras.loss_facts import name_of as name_of_loss
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor
@@ -40,8 +41,8 @@ class _Local(threading.local):
 class KerasHooks:
     """Replaces methods of Keras's classes as soon as their modules are imported."""
 
-    def __init__(self, steps: Steps, guard: Guard) -> None:
-        self._steps, self._guard = steps, guard
+    def __init__(self, steps: Steps, callbacks: StepCallbacks, guard: Guard) -> None:
+        self._steps, self._callbacks, self._guard = steps, callbacks, guard
         self._local = _Local()
         self._patches = Patches()
         self._imports: ImportWatch | None = None
@@ -261,7 +262,7 @@ class KerasHooks:
 
     def _patch_callbacks(self, module: ModuleType) -> None:
         replace, steps = self._patches.replace, self._steps
-        follow_announced_steps(self._patches, module.CallbackList, steps.progress)
+        follow_callbacks(self._patches, module.CallbackList, self._callbacks, self._guard)
         replace(module.CallbackList, "on_train_batch_end", self._before(steps.end_batch, steps.loss_only.end_batch))
         for mode in ("test", "predict"):
             replace(module.CallbackList, f"on_{mode}_batch_begin", self._before(steps.begin_eval_batch))

@@ -78,7 +78,6 @@ class Steps:
     ) -> None:
         self._callbacks, self._guard, self._note = callbacks, guard, note
         self.handover = handover
-        self.progress = callbacks.timeline.progress
         self.layers = callbacks.facts.of("layers and gradients within functions are")
         self.checks: TensorFlowChecks | None = None
         self._losses = callbacks.facts.of("losses are", is_vital=True)

@@ -23,6 +23,7 @@ from leadline.rules.losses import (
     schedules,
     self_additions,
     update_sizes,
+    watched_metrics,
 )
 from leadline.rules.losses.best_evaluation import BestEvaluation, best_evaluation
 from leadline.rules.losses.competing_losses import EndsOfLoss
@@ -91,6 +92,8 @@ class _Known:
     """By container, how often it holds one module."""
     doubled: dict[str, int] = field(default_factory=dict)
     """By layer, how often its output is added to itself."""
+    watched: list[str] = field(default_factory=list)
+    """The remarks on callbacks that watch a metric the wrong way round."""
     still: dict[_Key, StillEvaluation] = field(default_factory=dict)
     """By worker and loss."""
     tokens: dict[_Key, GivenTokens] = field(default_factory=dict)
@@ -133,8 +136,10 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         which is part of another, have made steps between two captures, three times: only of PyTorch's optimizers, whose
         schedulers are observed. It remarks that at least 3 epochs in a row had the same order, because the epoch number
         of a ``DistributedSampler`` that shuffles stayed the same; that a list of PyTorch's modules holds one module
-        with weights several times; and that the output of a linear layer or convolution, or what follows it, is added
-        to itself. Of a causal language model of Transformers that is given labels by name, at least 99
+        with weights several times; that the output of a linear layer or convolution, or what follows it, is added to
+        itself; and that Keras or the trainer of Transformers or Lightning keeps the best model, or stops early, by a
+        metric whose name says the opposite of the direction that it was given. Of a causal language model of
+        Transformers that is given labels by name, at least 99
         % of them the token at their place, it remarks, at the first two steps: that the end token of its configuration
         occurs in at least 8 sequences, and never as a label; that rows hold several samples (``position_ids`` begin
         again at 0) that attend to each other, because there is an attention mask, or keys and values were kept; that at
@@ -187,6 +192,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                 epoch_orders.NEED,
                 repeated_modules.NEED,
                 self_additions.NEED,
+                watched_metrics.NEED,
             )
         )
 
@@ -200,6 +206,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         epoch_orders.note(known.epochs, window)
         repeated_modules.note(known.repeated, window)
         self_additions.note(known.doubled, window)
+        watched_metrics.note(known.watched, window)
         known.with_values |= {loss.worker for loss in given_losses(window) if competing_losses.has_values_to_fit(loss)}
         GivenTokens.note(known.tokens, window)
         BestEvaluation.note(known.best, known.training, window)
@@ -243,6 +250,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             epoch_orders.remark(known.epochs),
             repeated_modules.remark(known.repeated),
             self_additions.remark(known.doubled),
+            *known.watched,
             *[remark for (_, name), norm in known.norms.items() if (remark := norm.remark(name))][:1],
             *[remark for key in known.still if (remark := _of_still_evaluations(known, key))][:1],
             *dict.fromkeys(remark for tokens in known.tokens.values() for remark in tokens.remarks()),

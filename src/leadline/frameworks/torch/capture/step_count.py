@@ -78,7 +78,7 @@ def remaining_steps() -> int | None:
 
     The trainer is that of Transformers or Lightning.
     """
-    trainer = _running_trainer()
+    trainer = running_trainer()
     made = _global_step(trainer)
     if made is None:
         return None
@@ -91,10 +91,10 @@ def remaining_steps() -> int | None:
 
 def _steps_of_trainer() -> int | None:
     """Return the global step of the trainer among the callers; None: there is none."""
-    return _global_step(_running_trainer())
+    return _global_step(running_trainer())
 
 
-def _running_trainer() -> Any:
+def running_trainer() -> Any:
     """Return the trainer among the callers; None: there is none."""
     if not any(library in sys.modules for library in _TRAINERS):
         return None

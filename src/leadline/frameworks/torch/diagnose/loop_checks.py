@@ -31,6 +31,7 @@ from leadline.frameworks.torch.diagnose.unmanaged_parameters import (
     UnmanagedParameters,
     unregistered_tensors,
 )
+from leadline.frameworks.torch.diagnose.watched_metrics import watched_metrics
 from leadline.frameworks.torch.naming.model_names import (
     ModuleRegistry,
     ParameterNames,
@@ -166,9 +167,9 @@ class LoopChecks:
         return next(candidate for candidate in candidates if candidate not in taken)
 
     def _first_results(self, optimizer: torch.optim.Optimizer, model: _OptimizerChecks) -> dict[str, float]:
-        """Return what is looked at once: the plan of the trainer, and adapters that cannot learn."""
+        """Return what is looked at once: the plan of the trainer, its callbacks, and adapters that cannot learn."""
         remaining = remaining_steps()
-        results = {} if remaining is None else {REMAINING_STEPS: float(remaining)}
+        results = ({} if remaining is None else {REMAINING_STEPS: float(remaining)}) | watched_metrics()
         roots = [root for reference in model.roots if (root := reference()) is not None]
         found = adapter_checks(optimizer, roots, self._models)
         return results | {f"{model.name}/{check}": number for check, number in found.items()}

@@ -147,6 +147,14 @@ def test_noise_alone_never_fires(noise: float) -> None:
         assert not isinstance(result(training(validation, fitted)), Fired)
 
 
+def test_an_accuracy_of_zero_has_no_sign() -> None:
+    parts = training([0.0] * 16, [1 - 0.6**epoch for epoch in EPOCHS], name="accuracy", collection="metrics")
+    fired = result(parts)
+    assert isinstance(fired, Fired)
+    assert "validation accuracy was 0 in the first evaluation and is 0 now" in fired.message
+    assert "rose from 0 to" in fired.message
+
+
 def test_shares_that_differ_by_a_few_samples_have_no_gap() -> None:
     rising = [0.97 + 0.03 * min(epoch / 4, 1) for epoch in EPOCHS]
     parts = training([0.97, 0.965] * 8, rising, name="accuracy", collection="metrics")

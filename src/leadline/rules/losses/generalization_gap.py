@@ -140,6 +140,10 @@ class _Pair:
         """Return what the training has gained in all."""
         return self.start() - self.trained_now()
 
+    def given(self, value: float) -> float:
+        """Return a value as the script has it."""
+        return self.sign * value + 0.0  # no negative zero
+
     def passed_on(self) -> float:
         """Return the part of it that validation has gained at its best."""
         return (self.start() - min(level.validation for level in self.levels)) / self.gained()
@@ -307,22 +311,22 @@ def _words(key: _Key, pair: _Pair) -> tuple[str, str]:
 
 
 def _fired(key: _Key, pair: _Pair) -> Fired:
-    best, now, trained = pair.best(), pair.sign * pair.now() + 0.0, pair.sign * pair.trained_now() + 0.0
+    best, now, trained = pair.best(), pair.given(pair.now()), pair.given(pair.trained_now())
     passed_on = pair.passed_on()
-    before = pair.sign * (pair.start() if passed_on < _HARDLY else best.training)
+    before = pair.given(pair.start() if passed_on < _HARDLY else best.training)
     training, validation = _words(key, pair)
     verb = "rose" if pair.sign < 0 else "fell"
-    then = f"{significant(pair.sign * best.validation)} then, {significant(now)} now"
+    then = f"{significant(pair.given(best.validation))} then, {significant(now)} now"
     stays = f"overfitting since step {best.step:,}: {validation} has not improved ({then})"
     if passed_on < _HARDLY:
-        first = significant(pair.sign * pair.first_evaluation)
+        first = significant(pair.given(pair.first_evaluation))
         stays = f"overfitting: {validation} was {first} in the first evaluation and is {significant(now)} now"
     found = fired(
         f"{stays}, while the {training} {verb} from {significant(before)} to {significant(trained)}",
         pair.tensor,
         advice=_SUGGESTION_OF_SETS if passed_on < _HARDLY else _SUGGESTION.given(step=f"{best.step:,}"),
         evidence={
-            "best": pair.sign * best.validation,
+            "best": pair.given(best.validation),
             "best_step": best.step,
             "now": now,
             "noise": noise_of(pair.values),
@@ -341,7 +345,7 @@ def _fired(key: _Key, pair: _Pair) -> Fired:
 def _remark(key: _Key, pair: _Pair) -> str:
     training, validation = _words(key, pair)
     start, trained, now = (
-        significant(pair.sign * value + 0.0) for value in (pair.start(), pair.trained_now(), pair.now())
+        significant(pair.given(value)) for value in (pair.start(), pair.trained_now(), pair.now())
     )
     return (
         f"the {training} went from {start} to {trained}, {validation} only to {now}: most of what the model has "

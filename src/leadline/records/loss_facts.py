@@ -220,6 +220,8 @@ attends to those before it."""
 EQUAL_ROWS: Final = "equal_rows"
 """The number of tokens in the batch whose row in the frozen embedding equals that of another one, among the last 256 of
 the vocabulary."""
+NEW_ROWS: Final = "new_rows"
+"""The number of tokens in the batch whose row was added, in this process, to an embedding that is frozen."""
 IS_WHOLE_LOSS: Final = "is_whole_loss"
 """1 if the loss of a step is the mean of this loss call and nothing else, neither weighted nor scaled; else 0."""
 HAS_ACCURACY: Final = "has_accuracy"
@@ -274,6 +276,7 @@ FACTS: Final = (
     IS_END_PADDING,
     MIXED_ROWS,
     EQUAL_ROWS,
+    NEW_ROWS,
     IS_WHOLE_LOSS,
     HAS_ACCURACY,
 )

@@ -54,6 +54,7 @@ def test_healthy_tokens_need_no_remark() -> None:
             {"inner_start": 2.0, "label_share": 1.0},
             "hold the same tokens in a row, behind their beginnings",
         ),
+        ({"new_rows": 2.0, "equal_rows": 2.0}, "2 tokens of a batch got a row when the embedding was enlarged"),
         ({"equal_rows": 2.0}, "2 tokens of a batch have the same row in the embedding, which is frozen"),
         ({"padding_share": 0.63}, "63 % of the positions of the first batches are padding"),
     ],

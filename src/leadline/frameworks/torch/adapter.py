@@ -15,6 +15,7 @@ from leadline.frameworks.torch.capture.device_copy import DeviceScalar, PendingR
 from leadline.frameworks.torch.capture.forward_capture import CapturedTensors
 from leadline.frameworks.torch.capture.loss_inputs import LossInputs
 from leadline.frameworks.torch.capture.optimizer_capture import TorchSubject
+from leadline.frameworks.torch.capture.resized_embeddings import ResizedEmbeddings
 from leadline.frameworks.torch.capture.step_count import steps_before
 from leadline.frameworks.torch.check.check_hooks import CheckHooks
 from leadline.frameworks.torch.diagnose.epoch_orders import EpochOrders
@@ -161,6 +162,7 @@ class TorchAdapter:
         self._install(lost)
         self._install(schedules)
         self._install(orders)
+        self._install(ResizedEmbeddings(guard))
         self._install(loaded)
         self._install(EvalModeWatch(guard, callbacks.cost, self._is_evaluation, self._on_mode_change))
         self._install(self._registry)

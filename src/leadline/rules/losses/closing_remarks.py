@@ -147,18 +147,19 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         labels although the sequences hold the same four tokens in a row behind their beginnings (of a vocabulary of at
         least 512); that the beginning token of a model that was loaded from a file occurs in none of at least 8
         sequences; that more than half of the positions are padding; that tokens of a batch, among the last 256 of the
-        vocabulary, have equal rows in an embedding that is frozen. It remarks that the gradient norm which the script
-        or its trainer logs differs by more than 5 % from that of the gradients, before and after clipping, at each of
-        at least 5 steps at which both are known. It remarks that a validation loss was the same in all evaluations, at
-        least 3, to the bit or as it was printed with at least 4 digits, though the weights moved by more than that
-        0.001. It remarks that one of several training losses has fallen below a twentieth of its first 10 values, and
-        another one is above three times its own, by the median of the last 30 of at least 50 values, where no loss is a
-        regression of labels that vary, as that of a critic is: one of two networks that compete has won. The remarks
-        follow the outcome of a run without problems. Of every run with several evaluations the outcome names the best
-        one, by the first validation loss or else metric whose direction is known: its step, its value, and the noise,
-        the standard deviation of an evaluation (the median absolute deviation of the differences between evaluations,
-        divided by the square root of 2; from 5 evaluations on). Where the last one is worse by more than 5 of these,
-        and the training loss before it is lower than before the best one, it says that this is overfitting.
+        vocabulary, have equal rows in an embedding that is frozen, or rows that were added to it in this process. It
+        remarks that the gradient norm which the script or its trainer logs differs by more than 5 % from that of the
+        gradients, before and after clipping, at each of at least 5 steps at which both are known. It remarks that a
+        validation loss was the same in all evaluations, at least 3, to the bit or as it was printed with at least 4
+        digits, though the weights moved by more than that 0.001. It remarks that one of several training losses has
+        fallen below a twentieth of its first 10 values, and another one is above three times its own, by the median of
+        the last 30 of at least 50 values, where no loss is a regression of labels that vary, as that of a critic is:
+        one of two networks that compete has won. The remarks follow the outcome of a run without problems. Of every run
+        with several evaluations the outcome names the best one, by the first validation loss or else metric whose
+        direction is known: its step, its value, and the noise, the standard deviation of an evaluation (the median
+        absolute deviation of the differences between evaluations, divided by the square root of 2; from 5 evaluations
+        on). Where the last one is worse by more than 5 of these, and the training loss before it is lower than before
+        the best one, it says that this is overfitting.
     Not a number:
         NaN and infinity are left out; where a training loss was one of them, it does not advise to train for longer.
     Blind spots:

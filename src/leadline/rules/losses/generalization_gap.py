@@ -344,9 +344,7 @@ def _fired(key: _Key, pair: _Pair) -> Fired:
 
 def _remark(key: _Key, pair: _Pair) -> str:
     training, validation = _words(key, pair)
-    start, trained, now = (
-        significant(pair.given(value)) for value in (pair.start(), pair.trained_now(), pair.now())
-    )
+    start, trained, now = (significant(pair.given(value)) for value in (pair.start(), pair.trained_now(), pair.now()))
     return (
         f"the {training} went from {start} to {trained}, {validation} only to {now}: most of what the model has "
         "learned is true of its training examples alone (overfitting)"

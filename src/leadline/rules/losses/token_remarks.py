@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from leadline.records import loss_facts as facts
+from leadline.records.formatting import counted
 from leadline.records.formatting import share as percent
 from leadline.rules import Window
 from leadline.rules.losses.given_loss import GivenLoss, given_losses
@@ -85,6 +86,13 @@ class GivenTokens:
 
     def _of_rows(self) -> str:
         """Return the remark on tokens that a frozen embedding does not tell apart; empty: none."""
+        new = max(int(step.number(facts.NEW_ROWS)) for step in self.steps)
+        if new:
+            return (
+                f"{counted(new, 'token')} of a batch got a row when the embedding was enlarged, and it is frozen: "
+                "these rows stay as they were made (of PEFT, modules_to_save or trainable_token_indices trains new "
+                "tokens)"
+            )
         most = max(int(step.number(facts.EQUAL_ROWS)) for step in self.steps)
         if not most:
             return ""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
 import pytest
 import torch
 from torch import nn
 
-from leadline.frameworks.torch.capture.frozen_rows import count_equal_rows
+from leadline.frameworks.torch.capture.frozen_rows import count_equal_rows, count_new_rows
+from leadline.frameworks.torch.capture.resized_embeddings import ResizedEmbeddings
+from leadline.instrumentation.guard import Guard
 
 
 class Model(nn.Module):
@@ -43,3 +48,29 @@ def test_a_trained_embedding_is_not_looked_at() -> None:
     model.tokens.weight.requires_grad_(True)
     assert count_equal_rows(model, torch.tensor([298, 299])) is None
     assert count_equal_rows(nn.Linear(1, 1), torch.tensor([0])) is None
+
+
+class Resizable(Model):
+    """A model whose embedding can be enlarged, as those of Transformers."""
+
+    def resize_token_embeddings(self, size: int) -> nn.Module:
+        before, self.tokens = self.tokens, nn.Embedding(size, 8)
+        self.tokens.weight.requires_grad_(False)
+        self.tokens.weight[: min(size, len(before.weight))] = before.weight[:size]
+        return self.tokens
+
+
+def test_tokens_whose_rows_were_added_to_a_frozen_embedding_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = ModuleType("transformers.modeling_utils")
+    library.PreTrainedModel = Resizable  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, library.__name__, library)
+    resized = ResizedEmbeddings(Guard(pytest.fail))
+    resized.install()
+    model = Resizable()
+    assert count_new_rows(model, torch.tensor([299])) is None
+    for size in (300, 302, 303):
+        model.resize_token_embeddings(size)
+    resized.uninstall()
+    assert count_new_rows(model, torch.tensor([[0, 299, 300], [302, 302, 5]])) == 2
+    model.resize_token_embeddings(400)
+    assert count_new_rows(model, torch.tensor([399])) is None

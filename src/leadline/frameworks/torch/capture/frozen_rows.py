@@ -1,10 +1,12 @@
-"""Tokens with equal rows in an embedding that is frozen."""
+"""Tokens whose rows in a frozen embedding are equal, or new."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 import torch
+
+from leadline.frameworks.torch.capture.resized_embeddings import first_new_row
 
 _LATEST: Final = 256
 """Rows at the end of the vocabulary that are compared: new tokens, and those that a base model has reserved."""
@@ -23,12 +25,8 @@ def count_equal_rows(model: Any, tokens: torch.Tensor) -> torch.Tensor | None:
     Returns:
         A whole number, ``()``; None: the embedding is trained, is adapted, or is no ``torch.nn.Embedding``.
     """
-    find = getattr(model, "get_input_embeddings", None)
-    embedding: Any = find() if callable(find) else None
-    if type(embedding) is not torch.nn.Embedding or embedding.weight.requires_grad:
-        return None
-    weight = embedding.weight.detach()
-    if type(weight) is not torch.Tensor or weight.is_meta or weight.device != tokens.device:
+    weight = _frozen_rows(model, tokens)
+    if weight is None:
         return None
     first = max(len(weight) - _LATEST, 0)
     rows = weight[first:]
@@ -42,3 +40,33 @@ def count_equal_rows(model: Any, tokens: torch.Tensor) -> torch.Tensor | None:
         are_equal = (rows[part, None] == rows[None]).all(2) & is_used & (places[part, None] != places)
         count += (are_equal.any(1) & is_used[part]).sum()
     return count
+
+
+def count_new_rows(model: Any, tokens: torch.Tensor) -> torch.Tensor | None:
+    """Return how many tokens of a batch have a row that was added to a frozen embedding in this process.
+
+    Args:
+        model: A model of Transformers, without wrappers of PyTorch.
+        tokens: Any shape.
+
+    Returns:
+        A whole number, ``()``; None: the embedding is trained, is adapted, was not enlarged, or is no
+        ``torch.nn.Embedding``.
+    """
+    weight = _frozen_rows(model, tokens)
+    first = first_new_row(model.get_input_embeddings()) if weight is not None else None
+    if weight is None or first is None:
+        return None
+    new = torch.arange(first, len(weight), device=tokens.device)
+    return (tokens.reshape(-1, 1) == new).any(0).sum()
+
+
+def _frozen_rows(model: Any, tokens: torch.Tensor) -> torch.Tensor | None:
+    """Return the weight of the frozen embedding that tokens are given to; None: it is another one."""
+    find = getattr(model, "get_input_embeddings", None)
+    embedding: Any = find() if callable(find) else None
+    if type(embedding) is not torch.nn.Embedding or embedding.weight.requires_grad:
+        return None
+    weight = embedding.weight.detach()
+    is_readable = type(weight) is torch.Tensor and not weight.is_meta and weight.device == tokens.device
+    return weight if is_readable else None

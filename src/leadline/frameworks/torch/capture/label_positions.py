@@ -113,8 +113,13 @@ def facts_of_given(model: torch.nn.Module, given: Mapping[str, torch.Tensor]) ->
 
 
 def shifts_labels(model: torch.nn.Module) -> bool:
-    """Return whether a model is a causal language model of Transformers, which shifts its labels itself."""
-    for module in (model, getattr(model, "module", None)):
+    """Return whether a model is a causal language model of Transformers, with adapters of PEFT or not.
+
+    It shifts its labels itself.
+    """
+    inner = getattr(model, "module", None)
+    adapted = [find() for one in (model, inner) if callable(find := getattr(one, "get_base_model", None))]
+    for module in (model, inner, *adapted):
         kind, name = getattr(module, "loss_type", None), type(module).__name__
         if kind == _CAUSAL or (kind is None and name.endswith("LMHeadModel")):
             return True

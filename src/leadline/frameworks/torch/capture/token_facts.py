@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 
 from leadline.frameworks.torch.capture.device_copy import number_of
-from leadline.frameworks.torch.capture.frozen_rows import count_equal_rows
+from leadline.frameworks.torch.capture.frozen_rows import count_equal_rows, count_new_rows
 from leadline.frameworks.torch.capture.label_positions import IGNORED, MIN_LENGTH, first_rows_of, shifts_labels
 from leadline.frameworks.torch.naming.model_names import unwrap
 from leadline.records.loss_facts import (
@@ -26,6 +26,7 @@ from leadline.records.loss_facts import (
     LABEL_SHARE,
     LABELS_OF_INPUT,
     MIXED_ROWS,
+    NEW_ROWS,
     PADDING_SHARE,
     SEQUENCES,
 )
@@ -81,6 +82,9 @@ def token_facts(model: torch.nn.Module, given: Mapping[str, torch.Tensor], *, ha
     equal_rows = count_equal_rows(model, tokens)
     if equal_rows is not None:
         found[EQUAL_ROWS] = equal_rows
+    new_rows = count_new_rows(model, tokens)
+    if new_rows is not None:
+        found[NEW_ROWS] = new_rows
     if mask is None or has_mask:
         is_separated = not has_mask and not has_cached and hasattr(sys.modules.get(_MASKING), _FIND_PACKED)
         found |= _of_packed(model, given, is_given, is_separated=is_separated)

@@ -162,7 +162,7 @@ class TorchAdapter:
         self._install(lost)
         self._install(schedules)
         self._install(orders)
-        self._install(ResizedEmbeddings(guard))
+        self._install(ResizedEmbeddings(guard, callbacks.facts.of("tokens that were added are")))
         self._install(loaded)
         self._install(EvalModeWatch(guard, callbacks.cost, self._is_evaluation, self._on_mode_change))
         self._install(self._registry)

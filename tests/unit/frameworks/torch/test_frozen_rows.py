@@ -11,7 +11,7 @@ from torch import nn
 
 from leadline.frameworks.torch.capture.frozen_rows import count_equal_rows, count_new_rows
 from leadline.frameworks.torch.capture.resized_embeddings import ResizedEmbeddings
-from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.guard import Fact, Guard
 
 
 class Model(nn.Module):
@@ -64,7 +64,7 @@ def test_tokens_whose_rows_were_added_to_a_frozen_embedding_are_counted(monkeypa
     library = ModuleType("transformers.modeling_utils")
     library.PreTrainedModel = Resizable  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, library.__name__, library)
-    resized = ResizedEmbeddings(Guard(pytest.fail))
+    resized = ResizedEmbeddings(Guard(pytest.fail), Fact("added tokens are", pytest.fail, lambda: 0))
     resized.install()
     model = Resizable()
     assert count_new_rows(model, torch.tensor([299])) is None

@@ -11,7 +11,7 @@ import torch
 
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.patches import Patches
-from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.guard import Fact, Guard
 
 _MODULE: Final = "transformers.modeling_utils"
 _FIRST_NEW_ROWS: Final[weakref.WeakKeyDictionary[Any, int]] = weakref.WeakKeyDictionary()
@@ -25,8 +25,8 @@ def first_new_row(embedding: torch.nn.Module) -> int | None:
 class ResizedEmbeddings:
     """Notes where models of Transformers enlarge their embeddings, as scripts do for tokens that they add."""
 
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
+    def __init__(self, guard: Guard, fact: Fact) -> None:
+        self._guard, self._fact = guard, fact
         self._patches = Patches()
         self._imports = ImportWatch([_MODULE], guard.wrap(self._on_import))
 
@@ -43,12 +43,12 @@ class ResizedEmbeddings:
         self._patches.replace(module.PreTrainedModel, "resize_token_embeddings", self._make_resize, is_optional=True)
 
     def _make_resize(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        guard = self._guard
+        guard, fact = self._guard, self._fact
 
         def resize_token_embeddings(model: Any, *args: Any, **kwargs: Any) -> Any:
-            before = guard.run(_first_row_to_add, model)
+            first = guard.run(fact.call, _first_row_to_add, model)
             result = original(model, *args, **kwargs)
-            guard.run(_note, model, before)
+            guard.run(fact.call, _note, model, first)
             return result
 
         return resize_token_embeddings
@@ -57,7 +57,7 @@ class ResizedEmbeddings:
 def _first_row_to_add(model: Any) -> int | None:
     """Return how many rows an embedding had before it was enlarged for the first time; None: it is of another kind."""
     embedding = model.get_input_embeddings()
-    return _FIRST_NEW_ROWS.get(embedding, _rows_of(embedding))
+    return _FIRST_NEW_ROWS.get(embedding, _rows_of(embedding)) if isinstance(embedding, torch.nn.Module) else None
 
 
 def _note(model: Any, first: int | None) -> None:

@@ -16,7 +16,7 @@ _AHEAD = ("on_epoch_begin", "on_train_batch_begin")
 
 def follow_callbacks(patches: Patches, callback_list: type, callbacks: StepCallbacks, guard: Guard) -> None:
     """Replace the methods of a class of lists of callbacks that matter."""
-    progress = callbacks.timeline.progress
+    progress, fact = callbacks.timeline.progress, callbacks.facts.of("what callbacks watch is")
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def method(*args: Any, **kwargs: Any) -> Any:
@@ -33,7 +33,7 @@ def follow_callbacks(patches: Patches, callback_list: type, callbacks: StepCallb
 
     def make_begin(original: Callable[..., Any]) -> Callable[..., Any]:
         def on_train_begin(listed: Any, *args: Any, **kwargs: Any) -> Any:
-            guard.run(note, listed)
+            guard.run(fact.call, note, listed)
             return original(listed, *args, **kwargs)
 
         return on_train_begin

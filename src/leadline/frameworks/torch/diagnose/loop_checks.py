@@ -103,6 +103,7 @@ class LoopChecks:
     ) -> None:
         self.lost, self._schedules, self._loaded, self._orders = lost, schedules, loaded, orders
         self._names, self._registry, self._callbacks = names, registry, callbacks
+        self._watched = callbacks.facts.of("what callbacks watch is")
         self.is_enabled = callbacks.captures_checks()
         """Whether checks are captured at any step; otherwise nothing is inspected."""
         self.is_tracking = False
@@ -169,7 +170,9 @@ class LoopChecks:
     def _first_results(self, optimizer: torch.optim.Optimizer, model: _OptimizerChecks) -> dict[str, float]:
         """Return what is looked at once: the plan of the trainer, its callbacks, and adapters that cannot learn."""
         remaining = remaining_steps()
-        results = ({} if remaining is None else {REMAINING_STEPS: float(remaining)}) | watched_metrics()
+        results = ({} if remaining is None else {REMAINING_STEPS: float(remaining)}) | (
+            self._watched.call(watched_metrics) or {}
+        )
         roots = [root for reference in model.roots if (root := reference()) is not None]
         found = adapter_checks(optimizer, roots, self._models)
         return results | {f"{model.name}/{check}": number for check, number in found.items()}

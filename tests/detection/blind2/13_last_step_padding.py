@@ -1,4 +1,4 @@
-"""Which of two names came last in a conversation? Sentences of different length, a GRU."""
+"""Which of two names came last in a conversation? Sentences of different length, a simple RNN."""
 
 import sys
 
@@ -17,7 +17,7 @@ PAD, ANNA, BERT, WORDS = 0, 1, 2, 40
 def sentences(n, generator):
     rows = []
     for _ in range(n):
-        length = int(torch.randint(4, 60, (1,), generator=generator) * torch.rand(1, generator=generator) + 4)
+        length = int(torch.randint(4, 120, (1,), generator=generator) * torch.rand(1, generator=generator) ** 2 + 4)
         words = torch.randint(3, WORDS, (length,), generator=generator)
         names = torch.rand(length, generator=generator) < 0.25
         words[names] = torch.randint(1, 3, (int(names.sum()),), generator=generator)
@@ -37,7 +37,7 @@ class Classifier(nn.Module):
     def __init__(self, size=32):
         super().__init__()
         self.embed = nn.Embedding(WORDS, size, padding_idx=PAD)
-        self.rnn = nn.GRU(size, size, batch_first=True)
+        self.rnn = nn.RNN(size, size, batch_first=True)
         self.head = nn.Linear(size, 2)
 
     def forward(self, words, lengths):

@@ -38,7 +38,7 @@ def chats(n, generator, end_of_turn, assistant):
 
 def pretrain(model, generator):
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for step in range(200):
+    for step in range(150):
         batch = text(32, generator)
         loss = model(input_ids=batch, labels=batch).loss
         optimizer.zero_grad()
@@ -69,7 +69,7 @@ def main():
     rows, labels = chats(1500, generator, end_of_turn, assistant)
     val_rows, val_labels = chats(300, generator, end_of_turn, assistant)
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=3e-3)
-    for step in range(200):
+    for step in range(150):
         model.train()
         batch = torch.randint(0, len(rows), (32,), generator=generator)
         loss = model(input_ids=rows[batch], labels=labels[batch]).loss

@@ -53,8 +53,8 @@ def main():
         device="cpu",
         verbose=0,
     )
-    for part in range(5):
-        model.learn(2400, reset_num_timesteps=part == 0)
+    for part in range(4):
+        model.learn(1920, reset_num_timesteps=part == 0)
         mean, std = evaluate_policy(model, Monitor(Room()), n_eval_episodes=5)
         print(f"{model.num_timesteps} steps: return {mean:.2f} +- {std:.2f}")
     print(f"final return {mean:.2f}")

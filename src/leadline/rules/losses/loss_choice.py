@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from leadline.records import loss_facts as facts
+from leadline.records.loss_facts import REGRESSION
 from leadline.rules import Severity
 from leadline.rules.losses.given_loss import GivenLoss
 from leadline.rules.losses.loss_call_rule import LossCallRule
 from leadline.rules.losses.loss_mistakes import Mistake
-from leadline.rules.losses.unsuitable_losses import find_unfitting_loss
+from leadline.rules.losses.unsuitable_losses import REGRESSION_OF_CLASSES, find_unfitting_loss
 
 
 class LossChoice(LossCallRule, frozen=True, kw_only=True):
@@ -20,7 +22,8 @@ class LossChoice(LossCallRule, frozen=True, kw_only=True):
         confidently wrong, and the absolute error is minimal at the more frequent class.
     How it decides:
         Fires if at the first two train steps the labels of a squared, absolute or smooth absolute error contain
-        0 and 1 and nothing else, with one number or one 1 for each sample; or if binary cross entropy is given
+        0 and 1 and nothing else, with one number or one 1 for each sample, and no other error beside it is of numbers,
+        as in a loss of boxes and whether there is one; or if binary cross entropy is given
         a softmax over several classes and labels with one 1; or if an accuracy is computed beside a regression
         loss whose labels are not whole numbers; or if at least 99 % of the labels of a negative log-likelihood
         are the token that the model is given at the same position of a sequence, and at most 90 % that at the
@@ -46,7 +49,9 @@ class LossChoice(LossCallRule, frozen=True, kw_only=True):
     severity: ClassVar[Severity] = "advice"
 
     def mistakes(self, losses: list[GivenLoss]) -> Iterator[tuple[GivenLoss, Mistake]]:
+        are_errors = [loss.kind in REGRESSION and loss.numbers.get(facts.ARE_LABELS_BINARY) == 0.0 for loss in losses]
         for loss in losses:
             mistake = find_unfitting_loss(loss)
-            if mistake is not None:
+            is_part = mistake is not None and mistake.name == REGRESSION_OF_CLASSES and any(are_errors)
+            if mistake is not None and not is_part:
                 yield loss, mistake

@@ -44,6 +44,7 @@ _PAIRS: Final = Advice(
 _SELF_PAIRS: Final = Advice(
     "masked_fill of the diagonal with -inf before the loss, so that no sample is a candidate for itself"
 )
+REGRESSION_OF_CLASSES: Final = "regression_of_classes"
 _HEAVIER: Final = 1.4
 _SAME, _OTHER = 0.99, 0.9
 _MUCH_PADDING, _NEARLY_ALL = 0.1, 0.9
@@ -155,7 +156,7 @@ def _loss_of_another_task(loss: GivenLoss) -> Mistake | None:
     if loss.kind in REGRESSION:
         is_one_hot = loss.number(facts.CLASSES) > 1
         return Mistake(
-            "regression_of_classes",
+            REGRESSION_OF_CLASSES,
             f"{loss.loss} on labels that are just 0 and 1: a classification by a regression loss, whose gradient "
             "vanishes where the model is confidently wrong",
             _REGRESSION_OF_ONE_HOT if is_one_hot else _REGRESSION,

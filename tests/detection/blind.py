@@ -1,8 +1,9 @@
 """Programs that were written without knowledge of the rules, in docs/reference/rules/blind.md.
 
-``python tests/detection/blind.py RESULTS`` runs all programs of ``tests/detection/blind`` with ``leadline run --check``
-and default options, each mistake with its twin, keeps what was said in a file, and writes the page; programs that the
-file has are not repeated. It takes half an hour on two cores.
+``python tests/detection/blind.py RESULTS`` runs all programs of ``tests/detection/blind`` and ``blind2`` with
+``leadline run --check`` and default options, each mistake with its twin, keeps what was said in a file, and writes the
+page; programs that the file has are not repeated. It takes an hour on two cores. ``--second`` runs the second set
+alone, and replaces its section of the page.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,12 +26,9 @@ from judged_runs import judge
 from programs import Program, interpreter, mistaken, repaired
 
 HERE = Path(__file__).parent
-BLIND = HERE / "blind"
-PROGRAMS = tomllib.loads((BLIND / "programs.toml").read_text())
-"""By name: the mistake, where it was asked, the rules that name it, and what was said of the first run."""
 PAGE = HERE.parents[1] / "docs" / "reference" / "rules" / "blind.md"
-KINDS: Final[Mapping[str, Callable[[Path], Program]]] = {"mistake": mistaken, "twin": repaired}
 _SECONDS = 600
+_SWITCH = 'FIXED = len(sys.argv) > 1 and sys.argv[1] == "fixed"'
 _HEAD = """# Blind set
 
 {pairs} mistakes that people asked about in public, in programs whose author did not know the rules: each was written
@@ -41,9 +41,48 @@ a remark says what is wrong. Now it is {now}, {mended} of them because a rule ha
 twins, {alarms} had a finding. *Named by* are the rules that say the cause, if they said it; other findings are
 symptoms, or wrong. `python tests/detection/blind.py RESULTS` regenerates this page.
 
-| mistake | asked | named by | at first | other findings |
+{table}"""
+_SECOND_TITLE = "\n## Second set\n"
+_SECOND_HEAD = """{title}
+{pairs} further mistakes, by somebody else who had not seen the code, the rules or the other programs (December 2026).
+They are in `tests/detection/blind2`. **{first} of {pairs} were named at the first run**, before any rule had learned
+from them; now it is {now}. Of {twins} twins, {alarms} had a finding.
+
+{table}"""
+_TABLE = """| mistake | asked | named by | at first | other findings |
 |---|---|---|---|---|
 """
+
+
+def _switched(path: Path, is_repaired: bool) -> Program:
+    """Return a program of the second set, with its mistake or repaired."""
+    source = path.read_text()
+    if _SWITCH not in source:
+        raise ValueError(f"{path} does not say {_SWITCH}")
+    return Program(path.stem, str(path), source.replace(_SWITCH, f"FIXED = {is_repaired}"))
+
+
+@dataclass(frozen=True)
+class BlindSet:
+    """Programs of one author."""
+
+    folder: Path
+    kinds: Mapping[str, Callable[[Path], Program]]
+    """Make a program with its mistake, and its twin."""
+    head: str
+
+    @property
+    def programs(self) -> dict[str, dict[str, Any]]:
+        """By name: the mistake, where it was asked, the rules that name it, and what was said of the first run."""
+        return tomllib.loads((self.folder / "programs.toml").read_text())
+
+
+FIRST: Final = BlindSet(HERE / "blind", {"mistake": mistaken, "twin": repaired}, _HEAD)
+SECOND: Final = BlindSet(
+    HERE / "blind2",
+    {"mistake": partial(_switched, is_repaired=False), "twin": partial(_switched, is_repaired=True)},
+    _SECOND_HEAD,
+)
 
 
 def judged(program: Program) -> dict[str, Any]:
@@ -67,23 +106,23 @@ def judged(program: Program) -> dict[str, Any]:
     }
 
 
-def run_all(kept: Path, only: str) -> dict[str, dict[str, Any]]:
-    """Run the programs; return the results by name and kind."""
+def run_all(blind: BlindSet, kept: Path, only: str) -> dict[str, dict[str, Any]]:
+    """Run the programs of a set; return the results by name and kind."""
     results: dict[str, dict[str, Any]] = json.loads(kept.read_text()) if kept.exists() else {}
-    for name in PROGRAMS:
-        for kind, program in KINDS.items():
+    for name in blind.programs:
+        for kind, program in blind.kinds.items():
             key = f"{name}/{kind}"
             if key not in results and only in key:
-                results[key] = judged(program(BLIND / f"{name}.py"))
+                results[key] = judged(program(blind.folder / f"{name}.py"))
                 kept.write_text(json.dumps(results, indent=1))
                 print(key, *results[key]["fired"], *results[key]["remarks"], flush=True)
     return results
 
 
-def page(results: Mapping[str, dict[str, Any]]) -> str:
-    """Return the page."""
-    rows, now, mended, alarms = [], 0, 0, 0
-    for name, program in PROGRAMS.items():
+def section(blind: BlindSet, results: Mapping[str, dict[str, Any]]) -> str:
+    """Return the section of a set."""
+    programs, rows, now, mended, alarms = blind.programs, [], 0, 0, 0
+    for name, program in programs.items():
         of_mistake, of_twin = results[f"{name}/mistake"], results[f"{name}/twin"]
         said = {*of_mistake["fired"], *of_mistake["remarks"]}
         naming = [rule for rule in program["named_by"] if rule in said and rule not in of_twin["fired"]]
@@ -96,25 +135,30 @@ def page(results: Mapping[str, dict[str, Any]]) -> str:
         )
         cells = (program["mistake"], asked, ", ".join(naming), program["at_first"], ", ".join(others))
         rows.append(f"| {' | '.join(cells)} |\n")
-    first = sum(program["at_first"] == "named" for program in PROGRAMS.values())
+    first = sum(program["at_first"] == "named" for program in programs.values())
     twins = [
-        f"* *{PROGRAMS[name]['mistake']}* {rule}: {message}\n"
-        for name in PROGRAMS
+        f"* *{program['mistake']}* {rule}: {message}\n"
+        for name, program in programs.items()
         for rule, message in results[f"{name}/twin"]["fired"].items()
     ]
-    counts = {"pairs": len(PROGRAMS), "first": first, "now": now, "mended": mended, "twins": len(PROGRAMS)}
-    found = f"\n## Findings in twins\n\n{''.join(twins)}" if twins else ""
-    return _HEAD.format(**counts, alarms=alarms or "none") + "".join(rows) + found
+    counts = {"pairs": len(programs), "first": first, "now": now, "mended": mended, "twins": len(programs)}
+    table = _TABLE + "".join(rows)
+    found = f"\n{'##' if blind is FIRST else '###'} Findings in twins\n\n{''.join(twins)}" if twins else ""
+    return blind.head.format(**counts, alarms=alarms or "none", table=table, title=_SECOND_TITLE) + found
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("results", type=Path, metavar="RESULTS", help="where the results are kept, as JSON")
     parser.add_argument("--only", default="", metavar="TEXT", help="only programs whose name contains the text")
+    parser.add_argument("--second", action="store_true", help="only the second set, and its section")
     options = parser.parse_args()
-    results = run_all(options.results, options.only)
-    if len(results) == len(PROGRAMS) * len(KINDS):
-        PAGE.write_text(page(results))
+    sets = [SECOND] if options.second else [FIRST, SECOND]
+    complete = [run_all(blind, options.results, options.only) for blind in sets]
+    expected = sum(len(blind.programs) * len(blind.kinds) for blind in sets)
+    if len(complete[-1]) >= expected:
+        before = PAGE.read_text().partition(_SECOND_TITLE)[0] if options.second else ""
+        PAGE.write_text(before + "".join(section(blind, complete[-1]) for blind in sets))
     return 0
 
 

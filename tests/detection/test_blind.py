@@ -1,23 +1,26 @@
-"""The table of the blind set is of its programs."""
+"""The tables of the blind sets are of their programs."""
 
 from __future__ import annotations
 
-from blind import BLIND, KINDS, PROGRAMS
+import pytest
+from blind import FIRST, SECOND, BlindSet
 
 from leadline.rules import registry
 
 
-def test_every_program_has_a_row_and_a_twin() -> None:
-    assert set(PROGRAMS) == {path.stem for path in BLIND.glob("*.py")}
-    for name in PROGRAMS:
-        mistake, twin = (program(BLIND / f"{name}.py").source for program in KINDS.values())
+@pytest.mark.parametrize("blind", [FIRST, SECOND], ids=lambda blind: str(blind.folder.name))
+def test_every_program_has_a_row_and_a_twin(blind: BlindSet) -> None:
+    assert set(blind.programs) == {path.stem for path in blind.folder.glob("*.py")}
+    for name in blind.programs:
+        mistake, twin = (program(blind.folder / f"{name}.py").source for program in blind.kinds.values())
         assert mistake != twin
         assert "# mistake" not in twin
         compile(mistake, name, "exec")
         compile(twin, name, "exec")
 
 
-def test_what_names_a_mistake_is_a_rule() -> None:
-    assert {rule for program in PROGRAMS.values() for rule in program["named_by"]} <= set(registry.BUILT_IN)
-    outcomes = {program["at_first"] for program in PROGRAMS.values()}
+@pytest.mark.parametrize("blind", [FIRST, SECOND], ids=lambda blind: str(blind.folder.name))
+def test_what_names_a_mistake_is_a_rule(blind: BlindSet) -> None:
+    assert {rule for program in blind.programs.values() for rule in program["named_by"]} <= set(registry.BUILT_IN)
+    outcomes = {program["at_first"] for program in blind.programs.values()}
     assert outcomes == {"named", "a symptom", "something wrong", "nothing"}

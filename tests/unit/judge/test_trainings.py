@@ -13,6 +13,7 @@ from leadline.judge.trainings import Trainings
 from leadline.records.event import TRAINING, Event
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
+from leadline.records.names import BEST_EVALUATION
 from leadline.records.verdict import Clear, Undecided, VerdictTally
 from leadline.testing.runs import START_NS, Capture, Part, RunWriter, TimelineEvent
 
@@ -179,3 +180,11 @@ def test_a_remark_on_a_few_trainings_of_a_search_is_not_told() -> None:
     for number in range(6):
         trainings.begin({"rank0-1"}, number, VerdictTally(), 1, {"remarks": ["too short"] if number < 3 else []})
     assert trainings.product({}) == {"remarks": []}
+
+
+def test_the_best_evaluation_is_that_of_the_last_of_several_trainings() -> None:
+    trainings, best = Trainings(), "best of 3 evaluations: step 90, validation loss 1 (too few for their noise)"
+    assert trainings.product({BEST_EVALUATION: best}) == {BEST_EVALUATION: best}
+    trainings.begin({"rank0-1"}, 50, VerdictTally(), 1, {BEST_EVALUATION: "best of 2 evaluations: step 40, accuracy 1"})
+    assert trainings.product({BEST_EVALUATION: best}) == {BEST_EVALUATION: f"in training 2 of 2, {best}"}
+    assert trainings.product({}) == {}, "nothing is said of a training without evaluations"

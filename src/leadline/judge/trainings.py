@@ -93,8 +93,8 @@ class Trainings:
 
         Of several trainings, the best evaluation says that it is that of the current one: it does not compare them.
         """
-        if self._ended and (best := product.get(BEST_EVALUATION)):
-            product = {**product, BEST_EVALUATION: f"in training {self.count:,} of {self.count:,}, {best}"}
+        if (training := self.where(None)) and (best := product.get(BEST_EVALUATION)):
+            product = {**product, BEST_EVALUATION: f"in {training}, {best}"}
         if not self._remarks:
             return product
         remarks = [*self._remarks, *((self.count, str(remark)) for remark in product.get("remarks", ()))]

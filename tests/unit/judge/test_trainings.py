@@ -186,5 +186,7 @@ def test_the_best_evaluation_is_that_of_the_last_of_several_trainings() -> None:
     trainings, best = Trainings(), "best of 3 evaluations: step 90, validation loss 1 (too few for their noise)"
     assert trainings.product({BEST_EVALUATION: best}) == {BEST_EVALUATION: best}
     trainings.begin({"rank0-1"}, 50, VerdictTally(), 1, {BEST_EVALUATION: "best of 2 evaluations: step 40, accuracy 1"})
-    assert trainings.product({BEST_EVALUATION: best}) == {BEST_EVALUATION: f"in training 2 of 2, {best}"}
+    assert trainings.product({BEST_EVALUATION: best}) == {
+        BEST_EVALUATION: f"in training 2, which began at step 50, {best}"
+    }
     assert trainings.product({}) == {}, "nothing is said of a training without evaluations"

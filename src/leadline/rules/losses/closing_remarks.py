@@ -146,11 +146,12 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         another one is above three times its own, by the median of the last 30 of at least 50 values, where no loss is a
         regression of labels that vary, as that of a critic is: one of two networks that compete has won. The remarks
         follow the outcome of a run without problems. Of every run with several evaluations the outcome names the best
-        one, by the first validation loss or else metric whose direction is known: its step, its value, and the noise,
-        the standard deviation of an evaluation (the median absolute deviation of the differences between evaluations,
-        divided by the square root of 2; from 5 evaluations on), and which of several trainings it belongs to, the last.
-        Where the last evaluation is worse by more than 5 of these, and the training loss before it is lower than before
-        the best one, it says that this is overfitting.
+        one, by the loss that Keras shows, else the first validation loss or metric whose direction is known: its step,
+        its value (without batches beyond those of the two evaluations before, such as a test at the end), and the
+        noise, the standard deviation of an evaluation (the median absolute deviation of the differences between
+        evaluations, divided by the square root of 2; from 5 evaluations on), and which of several trainings it belongs
+        to, the last. Where the last evaluation is worse by more than 5 of these, and the training loss before it is
+        lower than before the best one, it says that this is overfitting.
     Not a number:
         NaN and infinity are left out; where a training loss was one of them, it does not advise to train for longer.
     Blind spots:

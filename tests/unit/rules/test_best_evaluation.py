@@ -43,10 +43,7 @@ def best(
 
 
 def test_the_last_one_may_be_the_best() -> None:
-    assert (
-        best([[3.0, 3.0], 2.0, [1.5, 0.5]])
-        == "best of 3 evaluations: step 30, validation loss 1 ({FEW})"
-    )
+    assert best([[3.0, 3.0], 2.0, [1.5, 0.5]]) == f"best of 3 evaluations: step 30, validation loss 1 ({FEW})"
 
 
 def test_a_single_one_is_not_compared() -> None:

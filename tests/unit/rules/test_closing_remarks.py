@@ -118,6 +118,7 @@ def test_a_short_training_whose_loss_still_falls() -> None:
         pytest.param([1.0 + 0.1 * (step % 3) for step in range(60)], id="noise"),
         pytest.param([1.0 - 1e-6 * step for step in range(60)], id="a fall too small to matter"),
         pytest.param([*falling(30), *[1.5] * 30], id="a loss that has settled"),
+        pytest.param([*falling(10), *[1.5 - 1e-6 * step for step in range(10)]], id="few losses, and settled"),
         pytest.param([math.nan] * 60, id="not a number"),
     ],
 )

@@ -114,9 +114,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         nothing if 95 % of the labels are equal.
     How it decides:
         It remarks that there were fewer than ``updates`` train steps, if the last half of the losses (all of them, if
-        there are 5 to 40) falls, by the Mann-Kendall test at a significance of 0.01, and ends more than 1 % lower than
-        it began. It remarks that the mean of a validation metric in the last evaluation is not better, by 2 %, than
-        what a predictor without input reaches: the entropy of the labels for a cross entropy or negative log
+        there are 5 to 40) falls, by the Mann-Kendall test at a significance of 0.01, and that half ends more than 1 %
+        lower than it began. It remarks that the mean of a validation metric in the last evaluation is not better, by 2
+        %, than what a predictor without input reaches: the entropy of the labels for a cross entropy or negative log
         likelihood, their variance for a mean squared error, the share of the most frequent label for an accuracy; of
         XGBoost and LightGBM ``l2``, ``rmse``, the log losses, and 0.5 for ``auc``. Printed values are given half the
         unit of their last decimal. Labels are those of the first 10 train steps, at least 100 of them. It remarks the
@@ -325,8 +325,9 @@ def _metrics(window: Window) -> list[TensorReading]:
 
 
 def _is_falling(losses: list[float]) -> bool:
-    half = losses[len(losses) // 2 if len(losses) >= _MANY_LOSSES else 0 :]
-    if len(losses) < _MIN_LOSSES or mann_kendall(half).p_of_falling() >= _P:
+    half = losses[len(losses) // 2 :]
+    tested = half if len(losses) >= _MANY_LOSSES else losses
+    if len(losses) < _MIN_LOSSES or mann_kendall(tested).p_of_falling() >= _P:
         return False
     quarter = len(half) // 2
     first, last = sum(half[:quarter]) / quarter, sum(half[-quarter:]) / quarter

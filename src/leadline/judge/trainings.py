@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from leadline.records.json_object import JsonObject
+from leadline.records.names import BEST_EVALUATION
 from leadline.records.verdict import VerdictTally
 
 _NUMBER: Final = re.compile(r"\d[\d.,e+-]*")
@@ -88,7 +89,12 @@ class Trainings:
         return verdict, why
 
     def product(self, product: JsonObject) -> JsonObject:
-        """Return what the rule has collected of the current training, with the remarks on those before it."""
+        """Return what the rule has collected of the current training, with the remarks on those before it.
+
+        Of several trainings, the best evaluation says that it is that of the current one: it does not compare them.
+        """
+        if (training := self.where(None)) and (best := product.get(BEST_EVALUATION)):
+            product = {**product, BEST_EVALUATION: f"in {training}, {best}"}
         if not self._remarks:
             return product
         remarks = [*self._remarks, *((self.count, str(remark)) for remark in product.get("remarks", ()))]

@@ -99,6 +99,7 @@ class View:
             source=self,
             is_incomplete=point.is_incomplete,
             is_skipped=point.is_skipped,
+            begun=max(self._begun - 1, 0),
         )
 
     def begin_training(self, workers: Collection[str], train_step: int) -> None:

@@ -142,6 +142,7 @@ class Window:
         time_ns: The recorded wall-clock time of the step or moment.
         is_incomplete: Whether data captured at this step was dropped.
         is_skipped: Whether a gradient scaler skipped the step: its gradients overflowed, and no weight changed.
+        begun: The train step at which the current one of several trainings began; 0: the first.
         scan: The moment, for a time-based rule; otherwise None.
         memory: The state returned by the rule's ``remember`` for this window and all before it; otherwise None.
         others: The windows of other runs at this step, by the names in the rule's needs; runs without data at this
@@ -158,9 +159,10 @@ class Window:
         source: _Source | None = None,
         is_incomplete: bool = False,
         is_skipped: bool = False,
+        begun: int = 0,
         scan: Scan | None = None,
     ) -> None:
-        self.step, self.mode, self.time_ns = step, mode, time_ns
+        self.step, self.mode, self.time_ns, self.begun = step, mode, time_ns, begun
         self.global_step = step if global_step is None else global_step
         self.is_incomplete, self.is_skipped, self.scan = is_incomplete, is_skipped, scan
         self.memory: Any = None

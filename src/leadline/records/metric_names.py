@@ -27,7 +27,10 @@ _BOOSTED_DOWN: Final = re.compile(
     r"l[12]|l2_root|rmsle|mphe|quantile|fair|huber|poisson|gamma|gamma[_-]deviance|tweedie|kullback_leibler|"
     r"[a-z]+-nloglik"
 )
-ENTROPY: Final = re.compile(r"cross_?entropy(?!.*logits)|nll_?loss", re.IGNORECASE)
+ENTROPY: Final = re.compile(
+    r"cross_?entropy(?!.*logits)|(?<!poisson)(?<!poisson_)(?<!gaussian)(?<!gaussian_)nll_?loss", re.IGNORECASE
+)
+"""A loss of classes: of a predictor without input it is the entropy of their shares; not so of counts and values."""
 
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _METRICS: Final = re.compile(

@@ -192,4 +192,4 @@ def test_the_best_constant_of_a_squared_error_is_the_variance() -> None:
     ],
 )
 def test_exchanged_inputs_must_raise_the_loss(first: float, learned: float, exchanged: float, told: str) -> None:
-    assert judge_exchange(first, learned, exchanged).outcome == told
+    assert judge_exchange(first, learned, exchanged, learned).outcome == told

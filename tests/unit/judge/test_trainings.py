@@ -13,6 +13,8 @@ from leadline.judge.trainings import Trainings
 from leadline.records.event import TRAINING, Event
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
+from leadline.records.names import BEST_EVALUATION
+from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Undecided, VerdictTally
 from leadline.testing.runs import START_NS, Capture, Part, RunWriter, TimelineEvent
 
@@ -85,6 +87,19 @@ def test_a_training_of_which_the_first_steps_have_no_data_begins_with_the_next_w
     written = [part for part in parts((0, 5)) if not (isinstance(part, Capture) and 5 <= part.step < 7)]
     (first, *_) = judged(tmp_path, written).findings
     assert first.message == "1 windows, 0 before (training 2, which began at step 7)"
+
+
+def test_updates_are_counted_in_each_training_and_later_ones_may_be_short(tmp_path: Path) -> None:
+    spec = RuleSpec("closing_remarks", "closing_remarks")
+    infos = {"loss": TensorInfo("loss", ("losses",), ())}
+    losses = [Capture(step, {"loss": {"value": 2.0 * 0.99 ** (step % 40)}}, infos=infos) for step in range(75)]
+    writer = RunWriter(tmp_path / "run", rules=(spec,)).write_all(
+        [begun(0, 1), *losses[:40], begun(40, 2), *losses[40:]]
+    )
+    (result,) = judge_run(writer.end().path, trust=RunTrust(is_whole=True)).rules
+    assert result.product["remarks"] == [
+        "the loss was still falling after 40 updates, so train for longer to judge the model (training 1 of 2)"
+    ]
 
 
 def test_a_finding_ends_with_its_training(tmp_path: Path) -> None:
@@ -179,3 +194,13 @@ def test_a_remark_on_a_few_trainings_of_a_search_is_not_told() -> None:
     for number in range(6):
         trainings.begin({"rank0-1"}, number, VerdictTally(), 1, {"remarks": ["too short"] if number < 3 else []})
     assert trainings.product({}) == {"remarks": []}
+
+
+def test_the_best_evaluation_is_that_of_the_last_of_several_trainings() -> None:
+    trainings, best = Trainings(), "best of 3 evaluations: step 90, validation loss 1 (too few for their noise)"
+    assert trainings.product({BEST_EVALUATION: best}) == {BEST_EVALUATION: best}
+    trainings.begin({"rank0-1"}, 50, VerdictTally(), 1, {BEST_EVALUATION: "best of 2 evaluations: step 40, accuracy 1"})
+    assert trainings.product({BEST_EVALUATION: best}) == {
+        BEST_EVALUATION: f"in training 2, which began at step 50, {best}"
+    }
+    assert trainings.product({}) == {}, "nothing is said of a training without evaluations"

@@ -15,6 +15,7 @@ from leadline.testing.runs import Capture
 from leadline.testing.windows import verdicts
 
 EVERY = 10
+FEW = "too few for their noise"
 
 
 def best(
@@ -42,7 +43,7 @@ def best(
 
 
 def test_the_last_one_may_be_the_best() -> None:
-    assert best([3.0, 2.0, [1.5, 0.5]]) == "best of 3 evaluations: step 30, validation loss 1 (too few for their noise)"
+    assert best([[3.0, 3.0], 2.0, [1.5, 0.5]]) == f"best of 3 evaluations: step 30, validation loss 1 ({FEW})"
 
 
 def test_a_single_one_is_not_compared() -> None:
@@ -74,3 +75,25 @@ def test_overfitting_is_said_where_the_training_loss_fell_meanwhile(training: li
 
 def test_of_an_accuracy_more_is_better() -> None:
     assert best([0.5, 0.7, 0.6], name="val_accuracy").startswith("best of 3 evaluations: step 20, val_accuracy 0.7 (")
+
+
+def test_a_test_set_after_the_last_validation_is_not_part_of_it() -> None:
+    of_validation = [[3.0, 1.0], [2.5, 0.5], [2.0, 0.6]]
+    text = best([*of_validation[:2], [*of_validation[2], 0.1, 0.1, 0.1]])
+    assert text == best(of_validation) == f"best of 3 evaluations: step 30, validation loss 1.3 ({FEW})"
+
+
+def test_a_first_evaluation_of_fewer_batches_says_nothing_of_how_many_there_are() -> None:
+    assert best([[9.0], [3.0, 1.0], [1.0, 3.0, 0.5]]) == f"best of 3 evaluations: step 30, validation loss 1.5 ({FEW})"
+
+
+def test_of_keras_it_is_the_loss_that_keras_compares() -> None:
+    infos = {name: TensorInfo(name, (kind,), ()) for name, kind in (("loss", "losses"), ("metrics/loss", "metrics"))}
+    parts = []
+    for number, (batches, shown) in enumerate([([0.5, 0.4], [0.5, 0.46]), ([0.4, 0.2], [0.4, 0.34])]):
+        parts.append(Capture(len(parts), {"loss": {"value": 1.0}}, mode="train", mode_step=number, infos=infos))
+        for batch, mean in zip(batches, shown, strict=True):
+            values = {"loss": {"value": batch}, "metrics/loss": {"value": mean}}
+            parts.append(Capture(len(parts), values, mode="eval", mode_step=len(parts), infos=infos))
+    found = [verdict for _, verdict in verdicts(ClosingRemarks(), parts)]
+    assert found[-1].product[BEST_EVALUATION] == f"best of 2 evaluations: step 1, val_loss 0.34 ({FEW})"

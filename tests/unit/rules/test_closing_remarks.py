@@ -16,6 +16,7 @@ from leadline.rules.losses.closing_remarks import ClosingRemarks
 from leadline.testing.runs import ArrayStatistics, Capture, Part
 from leadline.testing.windows import verdicts
 
+OF_COUNTS = ("poisson_nll_loss_output_0", "PoissonNLLLoss_output_0", "gaussian_nll_loss_output_0")
 INFOS = {
     info.name: info
     for info in (
@@ -27,6 +28,7 @@ INFOS = {
         TensorInfo("val loss", ("metrics", "printed"), ()),
         TensorInfo("val accuracy", ("metrics", "printed"), ()),
         TensorInfo("nll_loss_output_0", ("losses",), ()),
+        *[TensorInfo(name, ("losses",), ()) for name in OF_COUNTS],
         TensorInfo("train-logloss", ("losses", "training_set"), ()),
         TensorInfo("nll_loss_input_1", ("labels",), (32,), "int64"),
         TensorInfo("mse_loss_input_1", ("labels",), (32,)),
@@ -118,6 +120,7 @@ def test_a_short_training_whose_loss_still_falls() -> None:
         pytest.param([1.0 + 0.1 * (step % 3) for step in range(60)], id="noise"),
         pytest.param([1.0 - 1e-6 * step for step in range(60)], id="a fall too small to matter"),
         pytest.param([*falling(30), *[1.5] * 30], id="a loss that has settled"),
+        pytest.param([*falling(10), *[1.5 - 1e-6 * step for step in range(10)]], id="few losses, and settled"),
         pytest.param([math.nan] * 60, id="not a number"),
     ],
 )
@@ -197,6 +200,8 @@ def test_a_training_that_stays_at_the_level_of_guessing() -> None:
     (remark,) = remarks([*classes(50, 50), *losses(at_guessing, "nll_loss_output_0")])
     assert remark.startswith("nll_loss_output_0 stayed at 0.7031 in the last 60 of 120 updates, no better than")
     assert remarks([*classes(50, 50), *losses([0.9 * loss for loss in at_guessing], "nll_loss_output_0")]) == []
+    for of_counts in OF_COUNTS:
+        assert remarks([*classes(50, 50), *losses(at_guessing, of_counts)]) == []
     assert remarks([*classes(50, 50), *losses([3 * loss for loss in at_guessing], "nll_loss_output_0")]) == []
     assert remarks([*classes(50, 50), *losses(at_guessing[:49], "nll_loss_output_0")]) == []
     assert len(remarks([*classes(50, 50), *losses((at_guessing * 3)[:299], "nll_loss_output_0")])) == 1

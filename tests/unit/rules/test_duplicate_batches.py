@@ -76,6 +76,14 @@ def test_one_process_is_not_judged() -> None:
     assert set(judge(DATA[:9], replicas=2.0)) == {only_one}
 
 
+def test_one_process_of_which_no_input_is_captured_is_not_judged_either() -> None:
+    infos = {"loss": TensorInfo("loss", ("losses",), ()), REPLICAS: TensorInfo(REPLICAS, ("checks",), ())}
+    losses = [Capture(step, {"loss": {"value": 1.0}}, infos=infos) for step in range(9)]
+    assert {verdict for _, verdict in verdicts(DuplicateBatches(), losses)} == {NotApplicable("one process")}
+    ranks = [Capture(0, {REPLICAS: {"value": 2.0}}, infos=infos), *losses]
+    assert {type(verdict) for _, verdict in verdicts(DuplicateBatches(), ranks)} == {Undecided}
+
+
 @pytest.mark.parametrize("order", [(0, 0, 1, 1, 2, 2), (0, 0, 0, 1, 1, 1), (0, 0, 0, 0, 1, 1)])
 def test_batches_that_come_several_times_in_a_row_are_remarked(order: Sequence[int]) -> None:
     verdict = judge([DATA[at] for at in (*order, 9)], replicas=None)[-1]

@@ -82,6 +82,14 @@ def test_only_processes_of_a_loader_may_have_waited_for_a_processor(tmp_path, wo
     assert judged(tmp_path / "run", "input_bound", facts, merge_by_time(rows, beats())) == verdict
 
 
+@pytest.mark.parametrize(("delay_ms", "verdict"), [(0.0, "fired"), (5.0, "clear")])
+def test_a_short_wait_that_an_overloaded_machine_makes_long_is_no_wait(tmp_path, delay_ms: float, verdict: str) -> None:
+    steps = [{"data": 3.5, "forward": 7.0}] * 60
+    rows = training(steps, cpu_ms={"data": 0.0, "forward": 7.0 - delay_ms}, delayed_ms={"forward": delay_ms})
+    facts = {"dataloader_workers": 0}
+    assert judged(tmp_path / "run", "input_bound", facts, merge_by_time(rows, beats())) == verdict
+
+
 def test_dataloader_does_not_apply_without_a_loader(tmp_path) -> None:
     without = merge_by_time(training([{"host": 1.0, "forward": 9.0}] * 60), beats())
     verdict, why, _ = evaluate(tmp_path, "dataloader", without)

@@ -21,6 +21,7 @@ UNUSED_LOSS: Final = "the loss does not depend on any trained parameter"
 NOT_LEARNED: Final = "the copy has not learned its batch"
 NO_LABELS: Final = "the loss has no labels that differ from sample to sample"
 GIVEN_INPUT: Final = "the loss is given the input itself"
+COMPARED: Final = "the loss compares the samples of the batch with each other"
 _STUCK: Final = 0.02
 """A relative decrease of the loss below which nothing was learned."""
 _NO_BETTER: Final = 0.97
@@ -146,16 +147,22 @@ def judge_learning(learned: Learned) -> Tested:
     )
 
 
-def judge_exchange(first: float, learned: float, exchanged: float, worth: str = "") -> Tested:
+def judge_exchange(first: float, learned: float, exchanged: float, relabelled: float, worth: str = "") -> Tested:
     """Judge the loss of a copy that has learned its batch, if each sample gets the input of another one.
 
+    Predictions without the input are the same for all samples, so that labels, too, can change places: where that
+    raises the loss, samples are compared with each other, and all that changed was their order.
+
     Args:
+        relabelled: The loss if each sample gets the labels of another one, and keeps its input.
         worth: What ``worth_of_input`` says of the model itself.
     """
     gain = first - learned
     if gain <= 0:
         return not_applicable(NOT_LEARNED)
     if exchanged - learned <= _USELESS * gain and exchanged < _SAME * max(learned, 0.0):
+        if relabelled - learned > _USELESS * gain:
+            return not_applicable(COMPARED)
         return failed(
             f"the copy that has learned its batch (loss {first:.4g} → {learned:.4g}) has the same loss, "
             f"{exchanged:.4g}, if each sample gets the input of another one: it predicts without its input",

@@ -25,6 +25,8 @@ _MIN_NOISE: Final = 5
 """Evaluations whose differences tell a noise."""
 _NOISES: Final = 5.0
 """A last evaluation that is worse than the best one by so many standard deviations is not so by chance."""
+_MEAN_SO_FAR: Final = "metrics/loss"
+"""What Keras shows of an evaluation: the mean of its samples so far, which it compares as ``val_loss``."""
 _Key = tuple[str, str]
 
 
@@ -39,6 +41,8 @@ class BestEvaluation:
     """What it is called."""
     unit: str
     """What a training step is called."""
+    is_mean_so_far: bool = False
+    """Whether each value is the mean of the evaluation so far."""
     count: int = 0
     current: Mean = field(default_factory=Mean)
     values: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
@@ -50,6 +54,8 @@ class BestEvaluation:
     """The mean training loss before the best one; NaN: none was captured."""
     latest: float = math.nan
     """That before the current one."""
+    batches: tuple[float, float, float] = (math.inf, math.inf, math.inf)
+    """The values of the current evaluation, and of the two before it; infinite: there was none."""
 
     @staticmethod
     def note(known: dict[_Key, BestEvaluation], training: dict[str, Mean], window: Window) -> None:
@@ -73,7 +79,9 @@ class BestEvaluation:
                     shared = "validation loss" if is_loss else f"validation {stem}"
                     name = shared if reading.tensor == stem else reading.tensor
                     unit = "round" if is_from_booster(reading) else "step"
-                    known[key] = BestEvaluation(-1.0 if is_upward(reading.tensor) else 1.0, is_loss, name, unit)
+                    sign = -1.0 if is_upward(reading.tensor) else 1.0
+                    is_so_far = reading.tensor == _MEAN_SO_FAR
+                    known[key] = BestEvaluation(sign, is_loss, "val_loss" if is_so_far else name, unit, is_so_far)
                 known[key]._add(reading, window.step, of_worker)
 
     def _add(self, reading: TensorReading, step: int, training: Mean) -> None:
@@ -83,7 +91,12 @@ class BestEvaluation:
             self.count += 1
             self.current.step, self.latest = step, training.value
             training.is_read = True
-        self.current.add(self.sign * reading.value)
+            self.batches = (0, *self.batches[:2])
+        now, before, second = self.batches
+        self.batches = (now + 1, before, second)
+        if now < before or before != second:  # what follows as many batches as usual is of another set: the test
+            self.current.is_read |= self.is_mean_so_far
+            self.current.add(self.sign * reading.value)
 
     def _end(self) -> None:
         """End the current evaluation."""
@@ -114,7 +127,9 @@ class BestEvaluation:
 
 def best_evaluation(known: Mapping[_Key, BestEvaluation]) -> str:
     """Return the best evaluation of a run, by its first validation loss, or else metric; empty: there is none."""
-    compared = sorted((one for one in known.values() if one.count > 1), key=lambda one: not one.is_loss)
+    compared = sorted(
+        (one for one in known.values() if one.count > 1), key=lambda one: (not one.is_mean_so_far, not one.is_loss)
+    )
     return compared[0].describe() if compared else ""
 
 

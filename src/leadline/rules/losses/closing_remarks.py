@@ -73,6 +73,8 @@ class _Known:
     """The run so far."""
 
     updates: int = 0
+    is_later: bool = False
+    """Whether the training follows another one: folds, trials, clients and stages are short on purpose."""
     losses: dict[_Key, list[float]] = field(default_factory=dict)
     """The first training losses, up to ``MIN_VALUES``."""
     ends: dict[str, dict[str, EndsOfLoss]] = field(default_factory=dict)
@@ -119,47 +121,48 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         A model that is judged after a few dozen updates has not been trained yet. A validation accuracy of 95 % is
         nothing if 95 % of the labels are equal.
     How it decides:
-        It remarks that there were fewer than ``updates`` train steps, if the last half of the losses (all of them, if
-        there are 5 to 40) falls, by the Mann-Kendall test at a significance of 0.01, and ends more than 1 % lower than
-        it began. It remarks that the mean of a validation metric in the last evaluation is not better, by 2 %, than
-        what a predictor without input reaches: the entropy of the labels for a cross entropy or negative log
-        likelihood, their variance for a mean squared error, the share of the most frequent label for an accuracy; of
-        XGBoost and LightGBM ``l2``, ``rmse``, the log losses, and 0.5 for ``auc``. Printed values are given half the
-        unit of their last decimal. Labels are those of the first 10 train steps, at least 100 of them. It remarks the
-        same of the training loss in the second half of 50 to 300 updates, if neither it nor another training loss falls
-        (with ln C where labels are not known), and where gradients vanish; longer trainings are evaluated by
-        ``metric_not_improving``. It remarks that the weights hardly moved: the largest median of their update ratios
-        times the number of updates, at least 20, is below 0.001, and no loss falls. It remarks that a learning rate
-        with a scheduler was still rising at the last capture, after at least 50 updates, and has never reached a fifth
-        of the value that its group was made with (of ``max_lr`` in a cycle), and that the scheduler of a cosine was
-        stepped more than 1.2 times as often as its ``T_max``, and that several schedulers of one optimizer, none of
-        which is part of another, have made steps between two captures, three times: only of PyTorch's optimizers, whose
-        schedulers are observed. It remarks that at least 3 epochs in a row had the same order, because the epoch number
-        of a ``DistributedSampler`` that shuffles stayed the same; that a list of PyTorch's modules holds one module
-        with weights several times; that the output of a linear layer or convolution, or what follows it, is added to
-        itself; and that Keras or the trainer of Transformers or Lightning keeps the best model, or stops early, by a
-        metric whose name says the opposite of the direction that it was given. Of a causal language model of
-        Transformers that is given labels by name, at least 99
-        % of them the token at their place, it remarks, at the first two steps: that the end token of its configuration
-        occurs in at least 8 sequences, and never as a label; that rows hold several samples (``position_ids`` begin
-        again at 0) that attend to each other, because there is an attention mask, or keys and values were kept; that at
-        least 4 sequences of each batch begin with the same 4 or more tokens, and these are labels; that all tokens are
-        labels although the sequences hold the same four tokens in a row behind their beginnings (of a vocabulary of at
-        least 512); that the beginning token of a model that was loaded from a file occurs in none of at least 8
-        sequences; that more than half of the positions are padding; that tokens of a batch, among the last 256 of the
-        vocabulary, have equal rows in an embedding that is frozen, or rows that were added to it in this process. It
-        remarks that the gradient norm which the script or its trainer logs differs by more than 5 % from that of the
-        gradients, before and after clipping, at each of at least 5 steps at which both are known. It remarks that a
-        validation loss was the same in all evaluations, at least 3, to the bit or as it was printed with at least 4
-        digits, though the weights moved by more than that 0.001. It remarks that one of several training losses has
-        fallen below a twentieth of its first 10 values, and another one is above three times its own, by the median of
-        the last 30 of at least 50 values, where no loss is a regression of labels that vary, as that of a critic is:
-        one of two networks that compete has won. The remarks follow the outcome of a run without problems. Of every run
-        with several evaluations the outcome names the best one, by the first validation loss or else metric whose
-        direction is known: its step, its value, and the noise, the standard deviation of an evaluation (the median
-        absolute deviation of the differences between evaluations, divided by the square root of 2; from 5 evaluations
-        on). Where the last one is worse by more than 5 of these, and the training loss before it is lower than before
-        the best one, it says that this is overfitting.
+        It remarks that there were fewer than ``updates`` train steps, in the first training of a process, if the last
+        half of the losses (all of them, if there are 5 to 40) falls, by the Mann-Kendall test at a significance of
+        0.01, and that half ends more than 1 % lower than it began. It remarks that the mean of a validation metric in
+        the last evaluation is not better, by 2 %, than what a predictor without input reaches: the entropy of the
+        labels for a cross entropy or negative log likelihood, their variance for a mean squared error, the share of the
+        most frequent label for an accuracy; of XGBoost and LightGBM ``l2``, ``rmse``, the log losses, and 0.5 for
+        ``auc``. Printed values are given half the unit of their last decimal. Labels are those of the first 10 train
+        steps, at least 100 of them. It remarks the same of the training loss in the second half of 50 to 300 updates,
+        if neither it nor another training loss falls (with ln C where labels are not known), and where gradients
+        vanish; longer trainings are evaluated by ``metric_not_improving``. It remarks that the weights hardly moved:
+        the largest median of their update ratios times the number of updates, at least 20, is below 0.001, and no loss
+        falls. It remarks that a learning rate with a scheduler was still rising at the last capture, after at least 50
+        updates, and has never reached a fifth of the value that its group was made with (of ``max_lr`` in a cycle), and
+        that the scheduler of a cosine was stepped more than 1.2 times as often as its ``T_max``, and that several
+        schedulers of one optimizer, none of which is part of another, have made steps between two captures, three
+        times: only of PyTorch's optimizers, whose schedulers are observed. It remarks that at least 3 epochs in a row
+        had the same order, because the epoch number of a ``DistributedSampler`` that shuffles stayed the same; that a
+        list of PyTorch's modules holds one module with weights several times; that the output of a linear layer or
+        convolution, or what follows it, is added to itself; and that Keras or the trainer of Transformers or Lightning
+        keeps the best model, or stops early, by a metric whose name says the opposite of the direction that it was
+        given. Of a causal language model of Transformers that is given labels by name, at least 99 % of them the token
+        at their place, it remarks, at the first two steps: that the end token of its configuration occurs in at least 8
+        sequences, and never as a label; that rows hold several samples (``position_ids`` begin again at 0) that attend
+        to each other, because there is an attention mask, or keys and values were kept; that at least 4 sequences of
+        each batch begin with the same 4 or more tokens, and these are labels; that all tokens are labels although the
+        sequences hold the same four tokens in a row behind their beginnings (of a vocabulary of at least 512); that the
+        beginning token of a model that was loaded from a file occurs in none of at least 8 sequences; that more than
+        half of the positions are padding; that tokens of a batch, among the last 256 of the vocabulary, have equal rows
+        in an embedding that is frozen, or rows that were added to it in this process. It remarks that the gradient norm
+        which the script or its trainer logs differs by more than 5 % from that of the gradients, before and after
+        clipping, at each of at least 5 steps at which both are known. It remarks that a validation loss was the same in
+        all evaluations, at least 3, to the bit or as it was printed with at least 4 digits, though the weights moved by
+        more than that 0.001. It remarks that one of several training losses has fallen below a twentieth of its first
+        10 values, and another one is above three times its own, by the median of the last 30 of at least 50 values,
+        where no loss is a regression of labels that vary, as that of a critic is: one of two networks that compete has
+        won. The remarks follow the outcome of a run without problems. Of every run with several evaluations the outcome
+        names the best one, by the loss that Keras shows, else the first validation loss or metric whose direction is
+        known: its step, its value (without batches beyond those of the two evaluations before, such as a test at the
+        end), and the noise, the standard deviation of an evaluation (the median absolute deviation of the differences
+        between evaluations, divided by the square root of 2; from 5 evaluations on), and which of several trainings it
+        belongs to, the last. Where the last evaluation is worse by more than 5 of these, and the training loss before
+        it is lower than before the best one, it says that this is overfitting.
     Not a number:
         NaN and infinity are left out; where a training loss was one of them, it does not advise to train for longer.
     Blind spots:
@@ -198,7 +201,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         )
 
     def remember(self, memory: Any, window: Window) -> _Known:
-        known: _Known = memory or _Known()
+        known: _Known = memory or _Known(is_later=window.begun > 0)
         LabelsByCall.note(known.labels, window)
         GradientSizes.note(known.gradients, window)
         update_sizes.note_ratios(known.ratios, window)
@@ -218,7 +221,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             elif role == "validation":
                 self._note_validation(known, reading, window.step)
             elif reading.mode == "train" and "losses" in reading.collections and not is_from_booster(reading):
-                known.updates = max(known.updates, reading.mode_step + 1)
+                known.updates = max(known.updates, reading.mode_step + 1 - window.begun)
                 known.ends.setdefault(reading.worker, {}).setdefault(reading.tensor, EndsOfLoss()).add(reading.value)
                 if known.updates <= max(self.updates, MIN_VALUES):
                     known.losses.setdefault((reading.worker, reading.tensor), []).append(reading.value)
@@ -261,7 +264,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         return Clear({"remarks": [remark for remark in remarks if remark], **({BEST_EVALUATION: best} if best else {})})
 
     def _of_length(self, known: _Known) -> str:
-        """Return the remark on a short training whose loss still falls; empty: none."""
+        """Return the remark on a short training whose loss still falls; empty: none, or it follows another one."""
+        if known.is_later:
+            return ""
         is_falling = not known.has_broken and any(map(_is_falling, known.losses.values()))
         if not 0 < known.updates < self.updates or not is_falling:
             return ""
@@ -339,8 +344,9 @@ def _metrics(window: Window) -> list[TensorReading]:
 
 
 def _is_falling(losses: list[float]) -> bool:
-    half = losses[len(losses) // 2 if len(losses) >= _MANY_LOSSES else 0 :]
-    if len(losses) < _MIN_LOSSES or mann_kendall(half).p_of_falling() >= _P:
+    half = losses[len(losses) // 2 :]
+    tested = half if len(losses) >= _MANY_LOSSES else losses
+    if len(losses) < _MIN_LOSSES or mann_kendall(tested).p_of_falling() >= _P:
         return False
     quarter = len(half) // 2
     first, last = sum(half[:quarter]) / quarter, sum(half[-quarter:]) / quarter

@@ -55,7 +55,7 @@ class RateSchedule:
             if check not in _CHECKS or reading.value != reading.value:
                 continue
             schedule = known.setdefault((reading.worker, label), RateSchedule())
-            schedule.updates = reading.mode_step + 1
+            schedule.updates = reading.mode_step + 1 - window.begun
             if check == RATE_SHARE:
                 schedule.first = reading.value if schedule.first is None else schedule.first
                 schedule.is_rising &= reading.value >= schedule.latest

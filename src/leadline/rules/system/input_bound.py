@@ -36,13 +36,21 @@ class _LatestSteps:
 
     def is_overloaded(self, worker: str) -> bool:
         """Return whether a worker's thread waited for a processor most of the time; not where that is unknown."""
+        wall_ns, ready_ns, delay_ns = self._times(worker)
+        return delay_ns > 0 and delay_ns >= max(_DELAYED * wall_ns, _DELAYED_WHILE_READY * ready_ns)
+
+    def served_share(self, worker: str) -> float:
+        """Return the share of the time in which a worker's thread wanted a processor that it had one; 1: not known."""
+        _, ready_ns, delay_ns = self._times(worker)
+        return 1 - min(delay_ns / ready_ns, 1.0) if delay_ns > 0 and ready_ns > 0 else 1.0
+
+    def _times(self, worker: str) -> tuple[int, int, int]:
+        """Return the time of the latest steps, that in which the thread wanted a processor, and waited for one."""
         steps = self.timed.get(worker)
         if not steps:
-            return False
+            return 0, 0, 0
         first, last = steps[0], steps[-1]
-        wall_ns, ready_ns = last.end_ns - first.end_ns, last.ready_ns - first.ready_ns
-        delay_ns = last.run_delay_ns - first.run_delay_ns
-        return delay_ns > 0 and delay_ns >= max(_DELAYED * wall_ns, _DELAYED_WHILE_READY * ready_ns)
+        return last.end_ns - first.end_ns, last.ready_ns - first.ready_ns, last.run_delay_ns - first.run_delay_ns
 
 
 class InputBound(Rule, frozen=True, kw_only=True):
@@ -59,7 +67,8 @@ class InputBound(Rule, frozen=True, kw_only=True):
         generator of the script that reads files, or asks another process, most likely (with JAX, TensorFlow and MXNet
         perhaps for what the last step computes). Undecided, too, where the machine is overloaded: the training's thread
         waited for a processor for at least 30 % of the time, and for half of that in which it wanted one, as the
-        processes of its loader may have done; a thread that loads its data itself waits alike in all that it does.
+        processes of its loader may have done; a thread that loads its data itself waits alike in all that it does, and
+        its waits count as far as it had a processor.
     Not a number:
         Only times are evaluated.
     Blind spots:
@@ -108,14 +117,17 @@ class InputBound(Rule, frozen=True, kw_only=True):
             return Undecided(f"fewer than {self.window + 1:,} training steps were timed")
         facts_of = window.facts
         waits = {worker: _Wait.of(steps) for worker, steps in sorted(full.items())}
-        slow = [worker for worker, wait in waits.items() if wait.share > self.share and wait.mean_ns >= _MIN_WAIT_NS]
+        known: _LatestSteps = window.memory
+        loads_itself = {worker for worker in waits if facts_of.get(worker, {}).get("dataloader_workers") == 0}
+        served = {worker: known.served_share(worker) if worker in loads_itself else 1.0 for worker in waits}
+        slow = [
+            worker
+            for worker, wait in waits.items()
+            if wait.share > self.share and served[worker] * wait.mean_ns >= _MIN_WAIT_NS
+        ]
         if not slow:
             return self._without_waits(full, facts_of)
-        reliable = [
-            worker
-            for worker in slow
-            if facts_of.get(worker, {}).get("dataloader_workers") == 0 or not window.memory.is_overloaded(worker)
-        ]
+        reliable = [worker for worker in slow if worker in loads_itself or not known.is_overloaded(worker)]
         if not reliable:
             return Undecided("the machine is overloaded, and waits for data may be waits for a processor")
         slow = reliable

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 from leadline.records.formatting import counted, listed
+from leadline.records.names import CHECKS
 from leadline.rules import (
     Advice,
     Clear,
@@ -91,12 +92,14 @@ class DuplicateBatches(Rule, frozen=True, kw_only=True):
         replicas = TensorNeed(
             "checks", regex=f"{_REPLICAS}$", statistics=("value",), modes=("train",), every=10, is_optional=True
         )
-        return Needs((replace(inputs, end=_FIRST_STEPS), replace(inputs, every=_EVERY), replicas))
+        steps = TensorNeed("losses", statistics=("value",), modes=("train",), end=_FIRST_STEPS, is_optional=True)
+        return Needs((replace(inputs, end=_FIRST_STEPS), replace(inputs, every=_EVERY), replicas, steps))
 
     def remember(self, memory: Any, window: Window) -> _Known:
         known: _Known = memory or _Known()
         for reading in window.readings("value"):
-            known.replicas[reading.worker, reading.tensor] = reading.value
+            if CHECKS in reading.collections:
+                known.replicas[reading.worker, reading.tensor] = reading.value
         for name, batches in _batches(window).items():
             of_input = known.batches.setdefault(name, _Batches())
             if window.step < _FIRST_STEPS:
@@ -115,8 +118,6 @@ class DuplicateBatches(Rule, frozen=True, kw_only=True):
         batches = _batches(window)
         if not known.replicas:
             remarks = [remark for name in batches if (remark := _remark(known.batches[name]))]
-            if not batches:
-                return Undecided("no input of the model was captured at this step")
             return Clear({"remarks": remarks[:1]}) if remarks else NotApplicable("one process")
         if min(known.replicas.values()) <= _ALONE:
             return NotApplicable("the processes are not known to be parallel in their data")

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from leadline.frameworks.check.learning import FEW_RATES, LEAST_STEPS, STEPS, has_learned, steps_within
+from leadline.frameworks.check.learning import FEW_RATES, LEAST_STEPS, STEPS, has_learned, judge_exchange, steps_within
 from leadline.frameworks.check.model_inputs import Given, judge_inputs
 from leadline.frameworks.check.samples import labels_shifted
 from leadline.frameworks.check.updates import judge_no_update
-from leadline.frameworks.torch.check.batch import Input, Prediction
+from leadline.frameworks.torch.check.batch import Batch, Input, Prediction
 from leadline.frameworks.torch.check.direction import _labelled
 from leadline.frameworks.torch.check.probes import in_order
 from leadline.frameworks.torch.check.ranges import out_of_reach
@@ -148,3 +148,30 @@ def test_zeros_that_a_sum_begins_with_are_no_labels() -> None:
 
     assert labelled(zeros) == (None, None)
     assert labelled(zeros, labels) == (labels, predictions[0])
+
+
+@pytest.mark.parametrize(
+    ("exchanged", "relabelled", "outcome"),
+    [(0.1, 0.1, "failed"), (0.1, 3.0, "not applicable"), (3.0, 3.0, "passed"), (3.0, 0.1, "passed")],
+)
+def test_samples_that_a_loss_compares_with_each_other_may_change_places(
+    exchanged: float, relabelled: float, outcome: str
+) -> None:
+    assert judge_exchange(2.0, 0.1, exchanged, relabelled).outcome == outcome
+
+
+def test_noise_on_the_input_of_a_model_is_no_label() -> None:
+    inputs, noise, noisy, energies, labels, loss = [torch.randn(4, requires_grad=at == 3) for at in range(6)]
+    calls = [
+        RecordedCall(function, (), {}, made, has_gradients=True, autocast=None, consumed=consumed, produced=(id(made),))
+        for function, consumed, made in (
+            (torch.add, (id(inputs), id(noise)), noisy),
+            (torch.nn.Linear(4, 4), (id(noisy),), energies),
+            (functional.mse_loss, (id(energies), id(labels)), loss),
+        )
+    ]
+    batch = object.__new__(Batch)
+    batch._step = SimpleNamespace(loss=id(loss), calls=calls)  # type: ignore[assignment]
+    given = [Input(id(one), "labels", one, is_model_input=False, axis=0) for one in (noise, labels)]
+    batch.labels = [*given, Input(7, "y", labels, is_model_input=True, axis=0)]
+    assert [item.key for item in batch.labels_of_loss] == [id(labels), 7]

@@ -56,6 +56,18 @@ def test_what_cannot_be_recorded_never_reaches_the_script(monkeypatch: pytest.Mo
     assert mode.tape.problem.startswith("the step could not be recorded: ZeroDivisionError: ours (")
 
 
+def test_a_step_of_tensors_without_a_module_is_repeated() -> None:
+    torch.manual_seed(0)
+    weight, x = torch.zeros(4, requires_grad=True), torch.randn(16, 4)
+    mode = TapeMode()
+    with mode:
+        loss = functional.binary_cross_entropy_with_logits(x @ weight, (x[:, 0] > 0).float())
+        loss.backward()
+    mode.tape.losses.append(loss)
+    step = StepCopy(mode.tape, torch.optim.SGD([weight], 0.1), (), step_number=2, limit=TimeLimit.of_order(60))
+    assert step.gradients()[0].tolist() == weight.grad.tolist()  # type: ignore[union-attr]
+
+
 def supervised(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return functional.cross_entropy(model(x), x[:, :3].argmax(1))
 

@@ -171,6 +171,15 @@ class Batch:
         return Prediction(key, value, axis, group)
 
     @property
+    def labels_of_loss(self) -> list[Input]:
+        """The labels that predictions are compared with; not what enters the models only, such as noise on inputs."""
+        needed = {self._step.loss}
+        for call in reversed(self._step.calls):
+            if not call.is_model and needed & set(call.produced):
+                needed.update(call.consumed)
+        return [item for item in self.labels if item.is_model_input or item.key in needed]
+
+    @property
     def has_other_batch(self) -> bool:
         """Whether a model is given samples, with labels of their own, that are not those of this batch."""
         inputs, labels = (

@@ -31,7 +31,7 @@ from leadline.frameworks.check.learning import (
     worth_of_input,
 )
 from leadline.frameworks.check.outcome import Tested, failed, not_applicable
-from leadline.frameworks.torch.check.batch import Batch
+from leadline.frameworks.torch.check.batch import Batch, Input
 from leadline.frameworks.torch.check.loss_calls import constant_loss, loss_calls, target_of
 from leadline.frameworks.torch.check.outcome import CheckedStep
 from leadline.frameworks.torch.check.ranges import out_of_reach
@@ -90,7 +90,7 @@ def ignored_input(subject: CheckedStep) -> Tested:
     if (
         batch.size < 2
         or not batch.inputs
-        or not any(_differ(item.rows()) for item in batch.labels if item.axis is not None)
+        or not any(_differ(item.rows()) for item in batch.labels_of_loss if item.axis is not None)
     ):
         return not_applicable(NO_LABELS)
     if any(_has_one_label(call, batch.size) for call in loss_calls(step.calls)):
@@ -106,17 +106,22 @@ def ignored_input(subject: CheckedStep) -> Tested:
         with torch.no_grad():
             for parameter, value in zip(step.parameters, weights, strict=True):
                 parameter.copy_(value)
-        learned, exchanged = _loss_and_exchanged(step, batch)
+        learned = _loss(step)
+        exchanged, relabelled = _exchanged(step, batch, batch.inputs), _exchanged(step, batch, batch.labels)
     is_trained = step.step_number >= TRAINED
-    worth = worth_of_input(step.step_number, *_loss_and_exchanged(step, batch)) if is_trained else ""
-    return judge_exchange(first, learned, exchanged, worth)
+    worth = worth_of_input(step.step_number, _loss(step), _exchanged(step, batch, batch.inputs)) if is_trained else ""
+    return judge_exchange(first, learned, exchanged, relabelled, worth)
 
 
-def _loss_and_exchanged(step: StepCopy, batch: Batch) -> tuple[float, float]:
-    """Return the loss, and the larger one of two in which each sample has the input of another one."""
-    own = float(step.run(seed=SEED, gradients=False).loss)
-    exchanged = [batch.exchanged(_others(batch, seed)) for seed in (1, 2)]
-    return own, max(float(step.run(inputs, seed=SEED, gradients=False).loss) for inputs in exchanged)
+def _loss(step: StepCopy) -> float:
+    return float(step.run(seed=SEED, gradients=False).loss)
+
+
+def _exchanged(step: StepCopy, batch: Batch, items: Sequence[Input]) -> float:
+    """Return the larger one of two losses in which each sample has these tensors of another one."""
+    others = [_others(batch, seed) for seed in (1, 2)]
+    given = [{item.key: item.with_samples(chosen) for item in items if item.axis is not None} for chosen in others]
+    return max(float(step.run(inputs, seed=SEED, gradients=False).loss) for inputs in given)
 
 
 def _learned(subject: CheckedStep, optimizer: Any, steps: int, max_norm: float = math.inf) -> list[float]:

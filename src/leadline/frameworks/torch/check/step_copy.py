@@ -71,6 +71,7 @@ class StepCopy:
         self.loss = self.losses[-1]
         buffers = {id(buffer) for module in self.modules for buffer in module.buffers()}
         self._kept = {key for key in tape.tensors if isinstance(tape.tensors[key], torch.nn.Parameter)} | buffers
+        self._kept |= set(map(id, self.parameters))  # which may be plain tensors
         self._parts: dict[int, tuple[list[RecordedCall], dict[int, torch.Tensor]]] = {}
         self.inputs = self._find_inputs(_slice(tape.calls, [self.loss], frozenset()))
         self.calls = _slice(tape.calls, [self.loss], frozenset(self.inputs))
@@ -131,7 +132,7 @@ class StepCopy:
             raise NotRepeatableError(f"the step cannot be repeated on a copy: {one_line(error)}") from error
         own, reached = leaf_ids(self.tape.tensors[self.loss].grad_fn), leaf_ids(loss.grad_fn)
         if own is not None and reached is not None and own & set(map(id, self.parameters)) - reached:
-            raise NotRepeatableError("repeated on a copy, the loss does not depend on all weights that it depends on")
+            raise NotRepeatableError("repeated on a copy, the loss depends on fewer weights than it did")
         difference = abs(repeated - self.recorded_loss)
         if not difference <= self._loss_tolerance() * max(abs(self.recorded_loss), 1e-6) and repeated == repeated:
             raise NotRepeatableError(

@@ -18,7 +18,8 @@ _UP: Final = re.compile(
     re.IGNORECASE,
 )
 _DOWN: Final = re.compile(
-    r"loss|error|err(?![a-z])|perplexity|ppl|(?<![a-z])(mae|mse|rmse|mape|wer|cer|fid|nll|bpc)(?![a-z])", re.IGNORECASE
+    r"loss|error|err(?![a-z])|perplexity|ppl|(?<![a-z])(mae|mse|rmse|mape|wer|cer|fid|nll|bpc|poisson)(?![a-z])",
+    re.IGNORECASE,
 )
 BINARY_ENTROPY: Final = re.compile(r"binary_?cross_?entropy|bce(with_?logits)?_?loss", re.IGNORECASE)
 BOOSTED: Final = re.compile(r"-(?P<metric>[a-z_0-9-]+?)(?:@[\d.]+)?$")
@@ -27,7 +28,9 @@ _BOOSTED_DOWN: Final = re.compile(
     r"l[12]|l2_root|rmsle|mphe|quantile|fair|huber|poisson|gamma|gamma[_-]deviance|tweedie|kullback_leibler|"
     r"[a-z]+-nloglik"
 )
-ENTROPY: Final = re.compile(r"cross_?entropy(?!.*logits)|nll_?loss", re.IGNORECASE)
+ENTROPY: Final = re.compile(
+    r"cross_?entropy(?!.*logits)|(?<!poisson)(?<!poisson_)(?<!gaussian)(?<!gaussian_)nll_?loss", re.IGNORECASE
+)
 
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _METRICS: Final = re.compile(

@@ -14,8 +14,6 @@ VENVS = Path(MXNET).parents[2]
 PYTHONS = {"torch": sys.executable, "mxnet": MXNET} | {
     name: str(VENVS / name / "bin" / "python") for name in ("jax", "tensorflow", "trees")
 }
-UNCOUNTED = {"tensorflow": 1}
-"""A limit: the first step of a training that follows two networks which took turns is not counted."""
 VARIABLES = {"jax": ON_JAX, "tensorflow": ON_TENSORFLOW}
 
 pytestmark = pytest.mark.slow
@@ -34,8 +32,6 @@ def test_kinds_of_public_programs_are_equal_and_counted(framework: str, tmp_path
     assert watched.lines[-1] == bare.lines[-1]
     steps = json.loads(bare.lines[-1])["steps"]
     begins = list(accumulate(steps.values(), initial=0))[:-1]
-    uncounted = UNCOUNTED.get(framework, 0)
-    assert watched.show()["steps"]["train"] == sum(steps.values()) - uncounted
-    if not uncounted:
-        assert set(begins) <= {0, *watched.run.trainings()}, "each training is one of its own"
+    assert watched.show()["steps"]["train"] == sum(steps.values())
+    assert set(begins) <= {0, *watched.run.trainings()}, "each training is one of its own"
     assert [row for row in watched.run.findings().to_pylist() if row["severity"] != "advice"] == []

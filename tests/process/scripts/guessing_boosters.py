@@ -1,7 +1,8 @@
 """Trains boosters one after the other: on labels that the features tell nothing about, and on others.
 
 The validation set of each training is named after its metric and labels: ``mae_noise``, ``mae_learnable``. With
-``--constant`` no tree has a split, so that each metric is that of a predictor without input.
+``--constant`` no tree has a split, so that each metric is that of a predictor without input. With ``--only METRIC
+LABELS`` it is one training.
 """
 
 from __future__ import annotations
@@ -83,10 +84,12 @@ def with_lightgbm(name: str, metric: str, parameters: dict[str, Any], sets: list
 
 def train(library: Callable[..., None], trainings: dict[str, dict[str, Any]]) -> None:
     for (metric, parameters), is_learnable in itertools.product(trainings.items(), (False, True)):
+        labels = "learnable" if is_learnable else "noise"
+        if "--only" in sys.argv and sys.argv[-2:] != [metric, labels]:
+            continue
         sets = [data(parameters["objective"], is_learnable=is_learnable) for _ in range(2)]
         if IS_CONSTANT:
             sets[0] = sets[1]
-        labels = "learnable" if is_learnable else "noise"
         library(re.sub(r"\W", "_", f"{metric}_{labels}"), metric, parameters, sets)
 
 

@@ -93,12 +93,8 @@ class Booster(ABC):
         """Return labels and predictions of the validation data; None if there are none."""
 
     @abstractmethod
-    def scored(self, labels: Array) -> Scored:
-        """Return what the metrics of the validation data are computed of.
-
-        Args:
-            labels: Those of ``evaluation()``.
-        """
+    def scored(self) -> Scored | None:
+        """Return what the metrics of the validation data are computed of; None: it has no labels."""
 
     @abstractmethod
     def evaluation_name(self) -> str | None:

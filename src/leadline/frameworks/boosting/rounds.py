@@ -14,15 +14,14 @@ import numpy.typing as npt
 from leadline.frameworks.adapter import Score, StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays, ColumnSet
 from leadline.frameworks.boosting.booster import Array, Booster, Evaluation, Floats
+from leadline.frameworks.boosting.guesses import Guesses
 from leadline.frameworks.pending import Pending
 from leadline.frameworks.training_description import TrainingDescription
 from leadline.instrumentation.guard import Guard
-from leadline.records.loss_facts import GUESSES
-from leadline.records.names import AVERAGE_SHAP, CHECKS, FEATURE_IMPORTANCE, FULL_SHAP, TREES
+from leadline.records.names import AVERAGE_SHAP, FEATURE_IMPORTANCE, FULL_SHAP, TREES
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.statistics.boosting import class_counts, confusion, kind_of, predicted_classes
-from leadline.statistics.guessing import Guess, guess_of
 from leadline.store.tensors import CaptureForm, HostBuffer
 
 # --- reporting: when rounds begin, their scores, and when they end -------------------------------------------
@@ -55,8 +54,7 @@ class Rounds:
         self._booster: Booster | None = None
         """The booster of the round that is ending."""
         self._items: Sequence[CaptureItem] = ()
-        self._scores: Sequence[Score] = ()
-        """Those of the round that is ending."""
+        self._guesses = Guesses()
         self._capture = RoundCapture(warn)
         self._document = document
 
@@ -115,8 +113,7 @@ class Rounds:
         """Return the capture of the round that is ending; None if nothing is scheduled or the step is not a round."""
         booster, self._booster = self._booster, None
         items, self._items = self._items, ()
-        names = [score.name for score in self._scores]
-        return self._capture.begin(booster, items, names) if booster is not None and items else None
+        return self._capture.begin(booster, items) if booster is not None and items else None
 
     # --- internals ----------------------------------------------------------------------------------------
 
@@ -150,8 +147,12 @@ class Rounds:
         if is_last and booster is not None:
             callbacks.capture_last_step("trees")
         callbacks.record_scores(scores)
-        self._booster, self._scores = booster, scores
+        self._booster = booster
         try:
+            if booster is not None and callbacks.wants_checks():
+                names = [score.name for score in scores]
+                levels = callbacks.facts.of("the levels of guessing are").call(self._guesses.of, booster, names)
+                callbacks.record_checks(levels or {})
             if booster is not None and self._count == 1:
                 callbacks.facts.of("hyperparameters and features of the booster are").call(self._describe, booster)
             callbacks.before_update(owner)
@@ -195,7 +196,6 @@ _TREE_NAMES: Final = tuple(
 _CLASS_STATISTICS: Final = frozenset({"class_counts", "confusion"})
 _CLASSIFIERS: Final = ("binary", "multiclass")
 _BIAS: Final = "bias"
-_NO_GUESS: Final = (float("nan"), float("nan"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,17 +223,10 @@ class RoundCapture:
         self._selections: dict[tuple[object, ...], _ScalarSelection] = {}
         self._labels: tuple[Array, str, Array, bool] | None = None
         """The labels as last read, their objective, the labels as stored, and whether they are classes."""
-        self._scores: Sequence[str] = ()
-        self._guesses: tuple[Array, Sequence[str], list[Guess | None]] | None = None
-        """The labels as stored, the metrics, and what guessing reaches in them."""
 
-    def begin(self, booster: Booster, items: Sequence[CaptureItem], scores: Sequence[str] = ()) -> RoundCapture:
-        """Start to capture these items from a round of this booster.
-
-        Args:
-            scores: The names of the metrics of the round.
-        """
-        self._booster, self._items, self._scores = booster, items, scores
+    def begin(self, booster: Booster, items: Sequence[CaptureItem]) -> RoundCapture:
+        """Start to capture these items from a round of this booster."""
+        self._booster, self._items = booster, items
         return self
 
     def row(self) -> tuple[SeriesLayout, bytes] | None:
@@ -251,7 +244,6 @@ class RoundCapture:
             evaluation = booster.evaluation()
             if evaluation is not None:
                 self._keep_evaluation(evaluation, booster.constants.objective)
-                self._keep_guesses(evaluation, booster)
         return self._arrays.row()
 
     def raw_form(self) -> CaptureForm | None:
@@ -328,23 +320,6 @@ class RoundCapture:
         labels = evaluation.labels.astype(np.int64 if are_classes else evaluation.labels.dtype)
         self._labels = (evaluation.labels.copy(), objective, labels, are_classes)
         return labels, are_classes
-
-    def _keep_guesses(self, evaluation: Evaluation, booster: Booster) -> None:
-        """Keep what guessing reaches in the metrics of the validation data."""
-        begin = f"{evaluation.name}-"
-        metrics = [name.removeprefix(begin) for name in self._scores if name.startswith(begin)]
-        names = [f"{begin}{metric}/{fact}" for metric in metrics for fact in GUESSES]
-        items = [item for item in self._items if item.collection in (CHECKS, "all", None)]
-        if not any(item.selects(name, frozenset({CHECKS})) for item in items for name in names):
-            return
-        labels, _ = self._labels_of(evaluation, booster.constants.objective)
-        known = self._guesses
-        if known is None or known[0] is not labels or known[1] != metrics:
-            scored = booster.scored(labels)
-            known = self._guesses = (labels, metrics, [guess_of(metric, scored) for metric in metrics])
-        numbers = [number for guess in known[2] for number in ((guess.level, guess.perfect) if guess else _NO_GUESS)]
-        block = _choose(CHECKS, names, ("value",), items)
-        self._arrays.keep_numbers(block.block, np.array(numbers)[block.indices["value"]])
 
     def _keep_plain(self, name: str, array: Any, *, is_constant: bool = False) -> None:
         """Keep the statistics that any array has; those of classes are computed separately."""

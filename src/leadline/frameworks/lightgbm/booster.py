@@ -70,14 +70,16 @@ class LightGBMBooster(Booster):
             return self._booster.name_valid_sets[-1], sets[-1], len(sets)
         return self._booster._train_data_name, self._booster.train_set, 0
 
-    def scored(self, labels: Array) -> Scored:
+    def scored(self) -> Scored | None:
         _, data, _ = self._validation_set()
-        settings = self.settings()
+        labels, settings = data.get_label(), self.settings()
+        if labels is None:
+            return None
         quantile = settings.get("alpha")
         gains = [float(gain) for gain in str(settings.get("label_gain", "")).split(",") if gain.strip()]
         table = np.array(gains)
         return Scored(
-            labels,
+            np.asarray(labels),
             data.get_weight(),
             data.get_group(),
             (quantile,) if isinstance(quantile, float) else (),

@@ -106,8 +106,11 @@ class XGBoostBooster(Booster):
             return np.asarray(self._booster.predict(data, validate_features=False))
         return library.predictions(self._booster, data)
 
-    def scored(self, labels: Array) -> Scored:
+    def scored(self) -> Scored | None:
         _, data = self._validation_set()
+        labels = data.get_label()
+        if not labels.size or data is self._given.validation:
+            return None
         weights, ends, settings = data.get_weight(), data.get_uint_info("group_ptr"), self.settings()
         is_exponential = settings.get("ndcg_exp_gain", 1.0) == 1.0
         return Scored(

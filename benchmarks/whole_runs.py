@@ -105,7 +105,9 @@ class Pair:
         """What Leadline says that it cost."""
         start = self.cost.get("start")
         since = f", {start['seconds']:.2f} s at the start, then {start['step_share_since']:.1%}" if start else ""
-        return f"told {self.cost['seconds']:.2f} s{since}; step {self.step_ms:.1f} ms"
+        compiled = self.cost["compile_seconds"]
+        compiling = f", {compiled:.2f} s to compile" if compiled else ""
+        return f"told {self.cost['seconds']:.2f} s{compiling}{since}; step {self.step_ms:.1f} ms"
 
 
 def _processor_seconds() -> float:

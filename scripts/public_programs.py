@@ -46,7 +46,7 @@ from typing import Any
 HERE = Path(__file__).parent
 _TIMES = re.compile(
     r"\d+(\.\d+)?(e-?\d+)? ?(ms|us|µs|s|it/s|s/it|sec|secs|seconds|min)\b(/\w+)?|\d+:\d\d(:\d\d)?(\.\d+)?"
-    r"|\d{4}-\d\d-\d\d|\x1b\[[0-9;]*m|[^\r\n]*\r(?=.)|0x[0-9a-f]{6,}"
+    r"|\d{4}-\d\d-\d\d|\x1b\[[0-9;]*m|[^\r\n]*(\r(?=.)|\x08+\n)|0x[0-9a-f]{6,}"
     r"|(?<=\bin): *\d[\d.]*|(?i:runtime|(samples|steps|tokens)_per_second|time|sps|speed|samples/s)\W{1,6}\d[\d.e+-]*"
 )
 """Times, rates and addresses, colours, and what a progress bar has overwritten."""

@@ -16,6 +16,7 @@ from leadline.statistics.definitions import FAMILIES, MAX_CLASSES, STATISTICS, f
 NAMES = (
     "histogram",
     "histogram_exact",
+    "quantile_means",
     "unit_activity",
     "unit_mean",
     "unit_std",
@@ -45,7 +46,7 @@ def check(tensors: list[torch.Tensor], names: tuple[str, ...] = NAMES) -> None:
         with np.errstate(invalid="ignore"):
             moduli = np.abs(array.astype(np.complex128))
         for name, result in zip(names, results, strict=True):
-            tolerance = 1e-12 * moduli.max(initial=0) if name in ("unit_mean", "unit_std") else 0
+            tolerance = 1e-12 * moduli.max(initial=0) if name in ("quantile_means", "unit_mean", "unit_std") else 0
             np.testing.assert_allclose(
                 arrays.trimmed(name, result.numpy()),
                 arrays.compute_vector(name, array),

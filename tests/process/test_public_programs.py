@@ -21,6 +21,7 @@ for step in range(3000):
     loss = model(torch.randn(8, 4)).square().mean()
     loss.backward()
     optimizer.step()
+print(os.getpid(), "of a bar that is overwritten", end="\\b" * 9 + "\\r")
 print("loss", loss.item(), f"in {os.times().elapsed} s")
 """
 TABLE = """

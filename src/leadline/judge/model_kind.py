@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from leadline.reader.point import Point
+from leadline.records.loss_facts import GUESSES
 from leadline.records.loss_roles import TRAINING_SET, VALIDATION_SET
 from leadline.records.names import CHECKS, GRADIENT_NORMS, OPTIMIZER_VARIABLES, TREE_COLLECTIONS, is_module_collection
 from leadline.records.needs import TensorNeed
@@ -64,7 +65,8 @@ class ModelKind:
         for layout in (group.layout for group in point.groups):
             if id(layout) not in self._seen:
                 self._seen[id(layout)] = layout
-                collections = {name for info in layout.tensors for name in info.collections}
+                infos = [info for info in layout.tensors if info.name.rpartition("/")[2] not in GUESSES]
+                collections = {name for info in infos for name in info.collections}
                 self.has_network |= any(map(is_network_collection, collections))
                 self.has_trees |= not collections.isdisjoint(_TREE_COLLECTIONS)
         return (self.has_network, self.has_trees) != before

@@ -42,6 +42,8 @@ class LossKind(IntEnum):
     """Of the logarithm of a rate: ``exp(x) - y * x``."""
     SQUARED_LOGARITHMIC_ERROR = 15
     """Of ``log(1 + x)`` and ``log(1 + y)``, for predictions and labels that are clipped at 0."""
+    POISSON_LIKELIHOOD = 16
+    """As ``POISSON_NLL``, with the part that depends on the labels alone: Stirling's approximation of ``log(y!)``."""
 
 
 class Activation(IntEnum):
@@ -80,6 +82,7 @@ LOSS_NAMES: Final = {
     LossKind.CTC: "CTC loss",
     LossKind.CATEGORICAL_CROSS_ENTROPY: "categorical cross entropy",
     LossKind.POISSON_NLL: "Poisson negative log-likelihood",
+    LossKind.POISSON_LIKELIHOOD: "Poisson negative log-likelihood",
     LossKind.SQUARED_LOGARITHMIC_ERROR: "squared logarithmic error",
 }
 """What messages call them."""
@@ -291,6 +294,11 @@ IS_SCALED: Final = "is_scaled"
 """1 if such a loss is multiplied or divided by a number before the backward pass; else 0 (``<loss>/is_scaled``)."""
 ACCUMULATION: Final = (BACKWARD_PASSES, IS_SUM, IS_SCALED)
 """The facts of how a loss becomes a gradient, captured at the second train step."""
+
+GUESS_LEVEL, PERFECT_LEVEL = "guess_level", "perfect_level"
+"""What a predictor without input and a perfect one reach in a booster's metric of its validation data, from the labels,
+their weights and groups (``<set>-<metric>/guess_level``); absent where it is not known for the metric."""
+GUESSES: Final = (GUESS_LEVEL, PERFECT_LEVEL)
 
 GIVEN_SIZE: Final = "given_abs_max"
 """The largest absolute value among the data that a layer is given as they are (``<layer>/given_abs_max``)."""

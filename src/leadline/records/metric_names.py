@@ -18,7 +18,8 @@ _UP: Final = re.compile(
     re.IGNORECASE,
 )
 _DOWN: Final = re.compile(
-    r"loss|error|err(?![a-z])|perplexity|ppl|(?<![a-z])(mae|mse|rmse|mape|wer|cer|fid|nll|bpc)(?![a-z])", re.IGNORECASE
+    r"loss|error|err(?![a-z])|perplexity|ppl|(?<![a-z])(mae|mse|rmse|mape|wer|cer|fid|nll|bpc|poisson)(?![a-z])",
+    re.IGNORECASE,
 )
 BINARY_ENTROPY: Final = re.compile(r"binary_?cross_?entropy|bce(with_?logits)?_?loss", re.IGNORECASE)
 BOOSTED: Final = re.compile(r"-(?P<metric>[a-z_0-9-]+?)(?:@[\d.]+)?$")

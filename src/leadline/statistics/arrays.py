@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.statistics.bits import checksum, fingerprints
-from leadline.statistics.definitions import HISTOGRAM_BINS, MAX_CLASSES, Statistic, find_statistic
+from leadline.statistics.definitions import HISTOGRAM_BINS, MAX_CLASSES, QUANTILES, Statistic, find_statistic
 from leadline.statistics.derivations import Derivation
 from leadline.statistics.primaries import find_primary
 
@@ -68,7 +68,7 @@ def compute_vector(name: str, values: Array) -> Floats:
 
     Shape:
         values: any ``(*shape,)``; result: ``(2 + bins,)`` for a histogram, ``(units,)`` for statistics of
-        units, ``(classes,)`` for counts, ``(samples, 2)`` for fingerprints.
+        units, ``(classes,)`` for counts, ``(samples, 2)`` for fingerprints, ``(groups,)`` for means of quantiles.
     Units:
         Those of ``leadline.statistics.definitions``.
     Not a number:
@@ -80,6 +80,8 @@ def compute_vector(name: str, values: Array) -> Floats:
     statistic = find_statistic(name)
     if statistic.name in ("histogram", "histogram_exact"):
         return histogram(np.sort(_only_finite(_widen(values))))
+    if statistic.name == "quantile_means":
+        return quantile_means(np.sort(_only_finite(_widen(values))), values.size)
     if statistic.source == "units":
         return _unit_statistic(statistic, units(values))
     if statistic.name == "class_counts":
@@ -215,6 +217,25 @@ def histogram(ascending: Floats) -> Floats:
     below = np.searchsorted(ascending, _inner_edges(low, high), side="left")
     counts = np.diff([0, *below, ascending.size])
     return np.array([low, high, *counts])
+
+
+def quantile_means(ascending: Floats, size: int) -> Floats:
+    """Return the means of groups of sorted elements, which are as large as each other as far as possible.
+
+    Shape:
+        ascending: ``(n,)``, the finite elements; result: ``(min(size, QUANTILES),)``.
+    Not a number:
+        A group without elements is NaN.
+    Args:
+        size: The number of elements, those that are not finite included.
+    """
+    groups = min(size, QUANTILES)
+    edges = np.arange(groups + 1) * len(ascending) // max(groups, 1)
+    sums = np.concatenate([[0.0], np.cumsum(ascending)])
+    widths = np.diff(edges)
+    means = np.full(groups, np.nan)
+    np.divide(np.diff(sums[edges]), widths, out=means, where=widths > 0)
+    return means
 
 
 def class_counts(values: Array) -> Floats:

@@ -68,6 +68,8 @@ SAMPLE_ELEMENTS: Final = 4096
 HISTOGRAM_BINS: Final = 30
 MAX_CLASSES: Final = 1000
 """Number of classes that are counted; higher classes are ignored."""
+QUANTILES: Final = 128
+"""Number of groups of sorted elements whose means are kept."""
 FINGERPRINTED_SAMPLES: Final = 1024
 """Number of samples of a batch that get a fingerprint, the first ones."""
 FINGERPRINTED_ELEMENTS: Final = 256
@@ -101,11 +103,7 @@ _ALL: Final = (
     Statistic("abs_max", "largest absolute value", "tensor", "of the finite elements, if any", LARGEST_MODULUS),
     Statistic("abs_min", "smallest absolute value", "tensor", _FINITE, primary("abs_min")),
     Statistic(
-        "rms",
-        "l2 over the square root of the number of elements",
-        "tensor",
-        PROPAGATES,
-        root_per_element("squares"),
+        "rms", "l2 over the square root of the number of elements", "tensor", PROPAGATES, root_per_element("squares")
     ),
     Statistic("std", "square root of the population variance", "tensor", PROPAGATES, root_per_element("centred")),
     Statistic(
@@ -174,8 +172,15 @@ _ALL: Final = (
         is_vector=True,
         error=_LARGE + "the counts are those of the sample",
     ),
+    Statistic("histogram_exact", "histogram of all elements", "count", "not counted", source="order", is_vector=True),
     Statistic(
-        "histogram_exact", "the histogram of all elements", "count", "not counted", source="order", is_vector=True
+        "quantile_means",
+        f"means of {QUANTILES} groups of sorted elements of nearly equal size; fewer elements themselves, sorted",
+        "tensor",
+        "left out; a group without elements is NaN",
+        source="sample",
+        is_vector=True,
+        error=_LARGE + "the groups are those of the sample",
     ),
     Statistic(
         "unit_activity",

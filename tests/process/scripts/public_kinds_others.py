@@ -188,7 +188,10 @@ def fitted_beside_torch() -> Training:
 
 @of("mxnet")
 def scored_sequences() -> Training:
-    """A Gluon model with a parameter of its own for passing from tag to tag, as in a CRF; one sequence a step."""
+    """A Gluon model with a parameter of its own for passing from tag to tag, as in a CRF; one sequence a step.
+
+    The script calls a method of the model, which calls only its layer.
+    """
     import mxnet as mx
     from mxnet import autograd, gluon
 
@@ -199,7 +202,7 @@ def scored_sequences() -> Training:
                 self.last = gluon.nn.Dense(3, flatten=False, in_units=8)
                 self.passing = self.params.get("passing", shape=(3, 3))
 
-        def forward(self, inputs: Any) -> Any:
+        def reached(self, inputs: Any) -> Any:
             scores, passing = self.last(inputs), self.passing.data()
             reached = scores[0]
             for at in range(1, len(inputs)):
@@ -213,7 +216,7 @@ def scored_sequences() -> Training:
     sequences = mx.nd.array(X.reshape(16, 4, 8))
     for at in range(32):
         with autograd.record():
-            reached = model(sequences[at % 16])
+            reached = model.reached(sequences[at % 16])
             loss = mx.nd.log(mx.nd.sum(mx.nd.exp(reached))) - reached[int(Y[at])]
         loss.backward()
         trainer.step(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 
 from leadline.errors import ConfigurationError
@@ -22,6 +23,10 @@ INFOS = {
     for info in (
         TensorInfo("loss", ("losses",), ()),
         TensorInfo("mse_loss_output_0", ("losses",), ()),
+        *(
+            TensorInfo(f"{name}_output_0", ("losses",), ())
+            for name in ("l1_loss", "smooth_l1_loss", "mean_absolute_error", "poisson", "poisson_nll_loss")
+        ),
         TensorInfo("accuracy", ("metrics",), ()),
         TensorInfo("val_acc", ("metrics",), ()),
         TensorInfo("val_loss", ("metrics",), ()),
@@ -154,25 +159,68 @@ def test_losses_that_guessing_reaches() -> None:
     assert remarks([*spread, *validated("mse_loss_output_0", 3.0)]) == []
 
 
+@pytest.mark.parametrize("batches", [1, 4])
+def test_absolute_and_poisson_losses_that_guessing_reaches(batches: int) -> None:
+    """The labels of several batches are taken together: each alone has another median."""
+    labels = np.random.default_rng(0).poisson(2.0, (batches, 64)) + np.arange(batches)[:, None]
+    flat = labels.ravel().astype(float)
+    rate = flat.mean()
+    of_labels = np.where(flat > 1, flat * np.log(np.maximum(flat, 1)) - flat + np.log(2 * np.pi * flat.clip(1)) / 2, 0)
+    level = rate - rate * math.log(rate)
+    perfect = float((flat - flat * np.log(np.maximum(flat, 1))).mean())
+    absolute = float(abs(flat - np.median(flat)).mean())
+    for name, kind, at_guessing, gain in (
+        ("l1_loss", None, absolute, absolute),
+        ("mean_absolute_error", None, absolute, absolute),
+        ("poisson", None, level, level - perfect),
+        ("poisson_nll_loss", LossKind.POISSON_NLL, level, level - perfect),
+        ("poisson_nll_loss", LossKind.POISSON_LIKELIHOOD, level + of_labels.mean(), level - perfect),
+    ):
+        info = {f"{name}_input_1": TensorInfo(f"{name}_input_1", ("labels",), (64,))}
+        fact = f"{name}/loss_kind"
+        infos = {fact: TensorInfo(fact, ("checks",), (), "float64")}
+        parts: list[Part] = []
+        if kind is not None:
+            parts += [Capture(0, {fact: {"value": float(kind)}}, infos=infos)]
+        for step, batch in enumerate(labels):
+            means = {"quantile_means": sorted(batch.tolist())}
+            parts += [
+                Capture(step, {f"{name}_input_1": {"variance": batch.var(), "mean": batch.mean()}}, infos=info),
+                ArrayStatistics(step, {f"{name}_input_1": means}, infos=info),
+            ]
+        assert len(remarks([*parts, *validated(f"{name}_output_0", at_guessing)])) == 1
+        assert remarks([*parts, *validated(f"{name}_output_0", at_guessing - 0.03 * gain)]) == []
+    # without the graph it is not known whether the loss has the part of the labels, nor of Huber's where it bends
+    assert remarks([*parts[1:], *validated("poisson_nll_loss_output_0", level)]) == []
+    assert remarks([*parts[1:], *validated("smooth_l1_loss_output_0", absolute)]) == []
+
+
 @pytest.mark.parametrize(
-    ("metric", "at_guessing"),
-    [("l2", 0.25), ("rmse", 0.5), ("logloss", math.log(2)), ("multi_logloss", math.log(2)), ("auc", 0.5)],
+    ("metric", "at_guessing", "perfect"),
+    [
+        ("l2", 0.25, 0.0),
+        ("rmse", 0.5, 0.0),
+        ("quantile", 0.3, 0.0),
+        ("mlogloss", math.log(2), 0.0),
+        ("poisson", -4.0, -5.0),  # a loss that may be negative: what counts is the distance from a perfect predictor
+        ("poisson-nloglik", 2.0, 1.0),
+        ("auc", 0.5, 1.0),
+        ("ndcg@5", 0.6, 1.0),
+    ],
 )
-def test_boosters_that_learn_nothing(metric: str, at_guessing: float) -> None:
-    """Labels of which half are 1: their variance is 0.25, their entropy ln 2."""
-    infos = {"labels": TensorInfo("labels", ("labels",), (200,), "int64")}
-    labels = [
-        ArrayStatistics(0, {"labels": {"class_counts": [100.0, 100.0]}}, infos=infos),
-        Capture(0, {"labels": {"mean": 0.5, "variance": 0.25}}, infos=infos),
-    ]
-    better = 1.1 if metric == "auc" else 0.9
+def test_boosters_that_learn_nothing(metric: str, at_guessing: float, perfect: float) -> None:
     name = f"valid_0-{metric}"
-    for share, count in ((1.0, 1), (2 - better, 1), (better, 0)):
+    facts = {f"{name}/{fact}": value for fact, value in (("guess_level", at_guessing), ("perfect_level", perfect))}
+    checks = {fact: TensorInfo(fact, ("checks",), (), "float64") for fact in facts}
+    known = [Capture(0, {fact: {"value": value} for fact, value in facts.items()}, infos=checks)]
+    for gain, count in ((0.0, 1), (-0.1, 1), (0.1, 0)):
+        value = at_guessing + gain * (perfect - at_guessing)
         scored = TensorInfo(name, ("losses", "validation_set"), ())
-        values = [Capture(step, {name: {"value": share * at_guessing}}, infos={name: scored}) for step in range(30)]
-        found = remarks([*labels, *values])
+        values = [Capture(step, {name: {"value": value}}, infos={name: scored}) for step in range(30)]
+        found = remarks([*known, *values])
         assert len(found) == count, found
         assert all(remark.startswith(f"{name} of the last validation is") for remark in found)
+        assert not remarks(values)
 
 
 def test_few_or_no_labels_say_nothing() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -119,3 +121,13 @@ def test_statistics_of_two_arrays_are_refused() -> None:
         arrays.compute_vector("confusion", VALUES)
     with pytest.raises(UnknownNameError):
         arrays.compute("abs_mena", VALUES)
+
+
+def test_the_means_of_quantiles_are_those_of_groups_of_sorted_elements() -> None:
+    few = arrays.compute_vector("quantile_means", np.array([3.0, np.nan, 1.0, 2.0]))
+    np.testing.assert_array_equal(few, [np.nan, 1.0, 2.0, 3.0])  # as many groups as elements
+    values = np.random.default_rng(0).normal(size=1000)
+    means = arrays.compute_vector("quantile_means", values)
+    edges = np.arange(129) * 1000 // 128
+    np.testing.assert_allclose(means, [np.sort(values)[a:b].mean() for a, b in itertools.pairwise(edges)], atol=1e-12)
+    assert arrays.compute_vector("quantile_means", np.zeros(0)).size == 0

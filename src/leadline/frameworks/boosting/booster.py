@@ -12,6 +12,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from leadline.statistics.guessing import Scored
+
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
@@ -89,6 +91,10 @@ class Booster(ABC):
     @abstractmethod
     def evaluation(self) -> Evaluation | None:
         """Return labels and predictions of the validation data; None if there are none."""
+
+    @abstractmethod
+    def scored(self) -> Scored | None:
+        """Return what the metrics of the validation data are computed of; None: it has no labels."""
 
     @abstractmethod
     def evaluation_name(self) -> str | None:

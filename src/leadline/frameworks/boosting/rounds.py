@@ -14,6 +14,7 @@ import numpy.typing as npt
 from leadline.frameworks.adapter import Score, StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays, ColumnSet
 from leadline.frameworks.boosting.booster import Array, Booster, Evaluation, Floats
+from leadline.frameworks.boosting.guesses import Guesses
 from leadline.frameworks.pending import Pending
 from leadline.frameworks.training_description import TrainingDescription
 from leadline.instrumentation.guard import Guard
@@ -53,6 +54,7 @@ class Rounds:
         self._booster: Booster | None = None
         """The booster of the round that is ending."""
         self._items: Sequence[CaptureItem] = ()
+        self._guesses = Guesses()
         self._capture = RoundCapture(warn)
         self._document = document
 
@@ -147,6 +149,10 @@ class Rounds:
         callbacks.record_scores(scores)
         self._booster = booster
         try:
+            if booster is not None and callbacks.wants_checks():
+                names = [score.name for score in scores]
+                levels = callbacks.facts.of("the levels of guessing are").call(self._guesses.of, booster, names)
+                callbacks.record_checks(levels or {})
             if booster is not None and self._count == 1:
                 callbacks.facts.of("hyperparameters and features of the booster are").call(self._describe, booster)
             callbacks.before_update(owner)

@@ -11,6 +11,7 @@ import numpy as np
 
 from leadline.frameworks.boosting.booster import Array, Booster, BoosterConstants, Evaluation, Floats, TreeTable
 from leadline.records.json_object import JsonObject
+from leadline.statistics.guessing import Scored
 
 _KINDS: Final = ("split", "gain")
 
@@ -54,21 +55,39 @@ class LightGBMBooster(Booster):
         return table.columns()
 
     def evaluation(self) -> Evaluation | None:
-        if self._booster.valid_sets:
-            name, data = self._booster.name_valid_sets[-1], self._booster.valid_sets[-1]
-            index = len(self._booster.valid_sets)
-        else:
-            name, data, index = self._booster._train_data_name, self._booster.train_set, 0
-            if self.constants.kind == "dart":
-                return None  # reading the scores of the training data would drop trees
+        name, data, index = self._validation_set()
+        if index == 0 and self.constants.kind == "dart":
+            return None  # reading the scores of the training data would drop trees
         labels = data.get_label()
         if labels is None:
             return None
         return Evaluation(name, np.asarray(labels), np.array(self._booster._Booster__inner_predict(data_idx=index)))
 
+    def _validation_set(self) -> tuple[str, Any, int]:
+        """Return the name of the last evaluation set, the set, and its index in the library; else the training data."""
+        sets = self._booster.valid_sets
+        if sets:
+            return self._booster.name_valid_sets[-1], sets[-1], len(sets)
+        return self._booster._train_data_name, self._booster.train_set, 0
+
+    def scored(self) -> Scored | None:
+        _, data, _ = self._validation_set()
+        labels, settings = data.get_label(), self.settings()
+        if labels is None:
+            return None
+        quantile = settings.get("alpha")
+        gains = [float(gain) for gain in str(settings.get("label_gain", "")).split(",") if gain.strip()]
+        table = np.array(gains)
+        return Scored(
+            np.asarray(labels),
+            data.get_weight(),
+            data.get_group(),
+            (quantile,) if isinstance(quantile, float) else (),
+            **({"gain": lambda of: table[of.astype(np.int64)]} if gains else {}),
+        )
+
     def evaluation_name(self) -> str | None:
-        names = self._booster.name_valid_sets
-        return str(names[-1] if names else self._booster._train_data_name)
+        return str(self._validation_set()[0])
 
     def settings(self) -> dict[str, float | str]:
         return settings_of(self._booster)

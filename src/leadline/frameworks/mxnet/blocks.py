@@ -21,6 +21,7 @@ from leadline.frameworks.mxnet.loss_inputs import GluonLossFacts
 from leadline.frameworks.mxnet.steps import Losses, LossOutput
 from leadline.frameworks.patches import Patches
 from leadline.instrumentation.guard import Guard
+from leadline.instrumentation.live_objects import live_instances
 from leadline.records.plan import CaptureItem
 
 _MAX_CALLS: Final = 1024
@@ -138,11 +139,19 @@ class GluonHooks:
         self._belonging.clear()
 
     def model_of(self, parameters: Sequence[Any]) -> Any | None:
-        """Return the outermost block that has most of some parameters; None: none was called yet."""
+        """Return the block that some parameters are in; None: none was called yet.
+
+        It is the outermost one that was called. If that has only a part of them, because the script calls a method of
+        the model, it is the smallest one alive that has all.
+        """
         wanted = set(map(id, parameters))
         shares = [(len(wanted.intersection(map(id, _parameters(root)))), root) for root in self.roots]
         share, root = max(shares, key=lambda pair: pair[0], default=(0, None))
-        return root if share else None
+        if not 0 < share < len(wanted):
+            return root if share else None
+        sizes = [(block, set(map(id, _parameters(block)))) for block in live_instances(Block)]
+        whole = [(len(those), block) for block, those in sizes if wanted <= those]
+        return min(whole, key=lambda pair: pair[0], default=(0, root))[1]
 
     def begin(self, items: Sequence[CaptureItem]) -> None:
         """Capture the items in the train step that begins, or in the rest of it."""

@@ -32,7 +32,7 @@ from leadline.frameworks.tensorflow.steps import LOSS, Steps
 from leadline.frameworks.tensorflow.taps import EagerTaps
 from leadline.frameworks.tensorflow.tracing import Tracing, is_eager
 from leadline.frameworks.tensorflow.uncaptured import CALLS, KERAS_2, REASONS
-from leadline.frameworks.tensorflow.variable_names import name_of
+from leadline.frameworks.tensorflow.variable_names import model_of, name_of
 from leadline.frameworks.training_description import TrainingDescription
 from leadline.instrumentation.check import StepChecks
 from leadline.instrumentation.guard import Facts, Guard
@@ -185,7 +185,7 @@ class TensorFlowAdapter:
             if len(variable.shape)
         ]
         prefix = self._prefix(owner, inner.name)
-        named = _model_of([name for name, _ in names]) or type(owner).__name__
+        named = model_of([name for name, _ in names]) or "variables"
         model = type(phase.model).__name__ if phase is not None else named
         return Optimized(
             model, type(inner).__name__, inner.name, prefix, parameters, variables, lambda: _settings(inner)
@@ -280,14 +280,6 @@ def _record_gradient(steps: Steps, target: Any, sources: Any, gradients: Any) ->
 
 def _is_variable(source: Any) -> bool:
     return isinstance(source, tf.Variable) or (hasattr(source, "path") and hasattr(source, "value"))
-
-
-def _model_of(names: Sequence[str]) -> str:
-    """Return the model of Keras that all of some variables are in, by their paths; empty: none, or a single layer."""
-    parts = [name.split("/") for name in names]
-    roots = {path[0] for path in parts}
-    layers = {path[1] for path in parts if len(path) > 2}
-    return roots.pop() if len(roots) == 1 and len(layers) > 1 else ""
 
 
 def _is_of_keras(thing: object) -> bool:

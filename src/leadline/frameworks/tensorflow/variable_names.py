@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final
+
+from leadline.records.formatting import listed
+
+_MAX_LAYERS: Final = 3
+"""Layers outside of a model that stand for it."""
 
 
 class _Names:
@@ -32,3 +38,10 @@ _NAMES = _Names()
 def name_of(variable: Any) -> str:
     """Return the name of a variable: its path; ``Variable_1`` of the second that has no other name of its own."""
     return str(getattr(variable, "path", None) or _NAMES.name_of(variable))
+
+
+def model_of(names: Iterable[str]) -> str:
+    """Return the model of Keras that some variables are in, by their paths, or their layers; empty: in neither."""
+    paths = [name.split("/") for name in names]
+    roots = list(dict.fromkeys(path[0] for path in paths if len(path) > 1))
+    return listed([*roots[:_MAX_LAYERS], *(["others"] if len(roots) > _MAX_LAYERS else [])])

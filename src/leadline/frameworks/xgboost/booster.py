@@ -14,6 +14,7 @@ from xgboost import core
 
 from leadline.frameworks.boosting.booster import Array, Booster, BoosterConstants, Evaluation, Floats, TreeTable
 from leadline.records.json_object import JsonObject
+from leadline.statistics.guessing import Scored
 
 _TOTALS: Final = {"gain": "total_gain", "cover": "total_cover"}
 
@@ -104,6 +105,21 @@ class XGBoostBooster(Booster):
         if library is None or data is self._given.validation:
             return np.asarray(self._booster.predict(data, validate_features=False))
         return library.predictions(self._booster, data)
+
+    def scored(self) -> Scored | None:
+        _, data = self._validation_set()
+        labels = data.get_label()
+        if not labels.size or data is self._given.validation:
+            return None
+        weights, ends, settings = data.get_weight(), data.get_uint_info("group_ptr"), self.settings()
+        is_exponential = settings.get("ndcg_exp_gain", 1.0) == 1.0
+        return Scored(
+            labels,
+            weights if weights.size else None,
+            np.diff(ends) if len(ends) > 1 else None,
+            _numbers(settings.get("quantile_alpha")),
+            **({} if is_exponential else {"gain": np.asarray}),
+        )
 
     def evaluation_name(self) -> str | None:
         return self._validation_set()[0]
@@ -201,6 +217,13 @@ def _collect(node: JsonObject, settings: dict[str, float | str], *, is_setting: 
             _collect(value, settings, is_setting=is_setting or key in _SECTIONS)
         elif isinstance(value, str) and is_setting and key not in _NO_SETTINGS:
             settings[key] = _number(value)
+
+
+def _numbers(setting: float | str | None) -> tuple[float, ...]:
+    """Return the numbers of a setting that is one number, or a list of several in brackets."""
+    if isinstance(setting, str):
+        return tuple(float(part) for part in setting.strip("[]").split(",") if part.strip())
+    return () if setting is None else (setting,)
 
 
 def _number(text: str) -> float | str:

@@ -15,7 +15,8 @@ _NEW_STEPS: Final = 2
 """The same for one that appears when the owner has made ``SILENT_STEPS``: it begins another training, unless
 the two alternate."""
 _STEPS_OF_TRAINING: Final = 2
-"""Steps in a row of an owner, after which another optimizer may be seen to take over in its first step."""
+"""Steps in a row of an owner, after which another optimizer may be seen to take over in its first step; one that is
+new after ``SILENT_STEPS`` of the owner always may."""
 
 
 class StepClock:
@@ -130,7 +131,8 @@ class StepClock:
         """Return whether an optimizer that has stepped replaces the owner."""
         if self.train_step - self._owned_from == 1 and self._before is not None and self._before() is optimizer:
             return True
-        if self._run >= _STEPS_OF_TRAINING and self._takes_over(optimizer):
+        is_third = optimizer in self._new  # after two that took turns, of which none makes steps in a row
+        if (self._run >= _STEPS_OF_TRAINING or is_third) and self._takes_over(optimizer):
             return True
         return self._since[optimizer] >= (_NEW_STEPS if optimizer in self._new else SILENT_STEPS)
 

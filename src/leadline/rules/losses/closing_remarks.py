@@ -34,7 +34,7 @@ from leadline.rules.losses.logged_norms import LoggedNorm
 from leadline.rules.losses.schedules import RateSchedule
 from leadline.rules.losses.still_evaluations import StillEvaluation
 from leadline.rules.losses.token_remarks import GivenTokens
-from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_comparable
+from leadline.rules.losses.trivial_level import MIN_VALUES, LabelsByCall, is_comparable
 from leadline.rules.robust import mann_kendall
 
 _LABEL_STEPS: Final = 10
@@ -125,20 +125,23 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         half of the losses (all of them, if there are 5 to 40) falls, by the Mann-Kendall test at a significance of
         0.01, and that half ends more than 1 % lower than it began. It remarks that the mean of a validation metric in
         the last evaluation is not better, by 2 %, than what a predictor without input reaches: the entropy of the
-        labels for a cross entropy or negative log likelihood, their variance for a mean squared error, the share of the
-        most frequent label for an accuracy; of XGBoost and LightGBM ``l2``, ``rmse``, the log losses, and 0.5 for
-        ``auc``. Printed values are given half the unit of their last decimal. Labels are those of the first 10 train
-        steps, at least 100 of them. It remarks the same of the training loss in the second half of 50 to 300 updates,
-        if neither it nor another training loss falls (with ln C where labels are not known), and where gradients
-        vanish; longer trainings are evaluated by ``metric_not_improving``. It remarks that the weights hardly moved:
-        the largest median of their update ratios times the number of updates, at least 20, is below 0.001, and no loss
-        falls. It remarks that a learning rate with a scheduler was still rising at the last capture, after at least 50
-        updates, and has never reached a fifth of the value that its group was made with (of ``max_lr`` in a cycle), and
-        that the scheduler of a cosine was stepped more than 1.2 times as often as its ``T_max``, and that several
-        schedulers of one optimizer, none of which is part of another, have made steps between two captures, three
-        times: only of PyTorch's optimizers, whose schedulers are observed. It remarks that at least 3 epochs in a row
-        had the same order, because the epoch number of a ``DistributedSampler`` that shuffles stayed the same; that a
-        list of PyTorch's modules holds one module with weights several times; that the output of a linear layer or
+        labels for a cross entropy or negative log likelihood, their variance for a mean squared error, their mean
+        distance from their median for an absolute error, the Poisson loss of their mean, the share of the most frequent
+        label for an accuracy. Of XGBoost and LightGBM it is computed of the labels, weights and groups of the
+        validation set: the best constant for ``l1``, ``l2``, ``mae``, ``rmse``, ``quantile``, the Poisson and the log
+        losses, 0.5 for ``auc``, and the mean of all orders for ``ndcg`` and ``map``. The 2 % are those of the distance
+        to a perfect predictor. Printed values are given half the unit of their last decimal. Labels are those of the
+        first 10 train steps, at least 100 of them. It remarks the same of the training loss in the second half of 50 to
+        300 updates, if neither it nor another training loss falls (with ln C where labels are not known), and where
+        gradients vanish; longer trainings are evaluated by ``metric_not_improving``. It remarks that the weights hardly
+        moved: the largest median of their update ratios times the number of updates, at least 20, is below 0.001, and
+        no loss falls. It remarks that a learning rate with a scheduler was still rising at the last capture, after at
+        least 50 updates, and has never reached a fifth of the value that its group was made with (of ``max_lr`` in a
+        cycle), and that the scheduler of a cosine was stepped more than 1.2 times as often as its ``T_max``, and that
+        several schedulers of one optimizer, none of which is part of another, have made steps between two captures,
+        three times: only of PyTorch's optimizers, whose schedulers are observed. It remarks that at least 3 epochs in a
+        row had the same order, because the epoch number of a ``DistributedSampler`` that shuffles stayed the same; that
+        a list of PyTorch's modules holds one module with weights several times; that the output of a linear layer or
         convolution, or what follows it, is added to itself; and that Keras or the trainer of Transformers or Lightning
         keeps the best model, or stops early, by a metric whose name says the opposite of the direction that it was
         given. Of a causal language model of Transformers that is given labels by name, at least 99 % of them the token
@@ -187,7 +190,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                 TensorNeed("losses", statistics=("value",), modes=modes),
                 TensorNeed("metrics", statistics=("value",), modes=modes, is_optional=True),
                 TensorNeed("scalars", statistics=("value",), modes=("train",), is_optional=True),
-                TensorNeed("labels", statistics=LABEL_STATISTICS, modes=("train",), end=_LABEL_STEPS, is_optional=True),
+                *LabelsByCall.needs(end=_LABEL_STEPS),
                 update_sizes.NEED,
                 *(replace(need, is_optional=True) for need in NEEDS.tensors),
                 gradient_sizes.NEED,
@@ -281,15 +284,16 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             return ""
         values, resolution = known.evaluations[key].values, known.evaluations[key].resolution
         resolution = resolution if math.isfinite(resolution) else 0.0
-        level, (bound, predictor) = sum(values) / len(values), trivial
+        level, bound = sum(values) / len(values), trivial.value
         if is_up and level > 1:  # in percent
             level, resolution = level / 100, resolution / 100
-        margin = _MARGIN * (1 - bound if is_up else bound)
+        margin = trivial.margin(_MARGIN)
         best = level + (resolution if is_up else -resolution) / 2
         is_better = best > bound + margin if is_up else best < bound - margin
         if is_better:
             return ""
-        return f"{name} of the last validation is {significant(level)}, {NO_BETTER} {predictor} ({significant(bound)})"
+        guess = f"{trivial.predictor} ({significant(bound)})"
+        return f"{name} of the last validation is {significant(level)}, {NO_BETTER} {guess}"
 
 
 def _of_still_evaluations(known: _Known, key: _Key) -> str:
@@ -327,14 +331,14 @@ def _of_training(known: _Known) -> str:
         if any(map(_is_falling, others)):  # as of two networks that compete
             continue
         half = values[len(values) // 2 :]
-        level, (bound, predictor) = sum(half) / len(half), trivial
+        level, bound = sum(half) / len(half), trivial.value
         start = median(values[:_MIN_LOSSES])
-        is_no_better = (1 - _MARGIN) * bound <= level and is_comparable(level, start, bound)
+        is_no_better = bound - trivial.margin(_MARGIN) <= level and is_comparable(level, start, bound, trivial.perfect)
         if is_no_better and not _is_falling(values):
             vanished = known.gradients.get(worker, GradientSizes()).vanished()
             return (
                 f"{name} stayed at {level:.4g} in the last {len(half):,} of {known.updates:,} updates, {NO_BETTER} "
-                f"{predictor} ({bound:.4g})" + (f"; {vanished.description()}" if vanished is not None else "")
+                f"{trivial.predictor} ({bound:.4g})" + (f"; {vanished.description()}" if vanished is not None else "")
             )
     return ""
 

@@ -31,7 +31,7 @@ from leadline.rules.bounds import Factor
 from leadline.rules.losses.block_means import BlockMeans
 from leadline.rules.losses.given_loss import NEEDS, given_losses
 from leadline.rules.losses.guess import ACCUMULATION_NEED, Accumulation
-from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MAX_START, LabelsByCall
+from leadline.rules.losses.trivial_level import MAX_START, LabelsByCall
 from leadline.rules.messages import fired, too_few
 from leadline.rules.robust import mann_kendall
 
@@ -110,14 +110,15 @@ class DivergingLoss(Rule, frozen=True, kw_only=True):
     How it decides:
         Evaluated are losses of which the loss of guessing is known: the entropy of the labels for a cross entropy or
         negative log likelihood (ln C where the labels were not captured and the backward pass begins at one cross
-        entropy with C classes), their mean square for a mean squared error. The losses are averaged over up to 128
-        blocks of equal length. It fires, from ``least`` losses on, if three quarters of the last half of the blocks are
-        above ``factor`` times both guessing and the median of the first 20 losses, and the Mann-Kendall test finds no
-        fall in that half, not even at a significance of 0.1, nor is the median of its last quarter more than 10 %
-        lower. The test is applied to the means of up to 16 groups of neighbours, since losses that follow each other
-        are not independent. Of several training losses all must have risen by ``factor``: two that compete are those of
-        adversaries. In a log that ``leadline diagnose`` reads, guessing is not known: there, twice the first losses
-        stands for it, and 40 values are enough, unless a name tells of rewards or adversaries.
+        entropy with C classes), their mean square for a mean squared error, their mean distance from their median for
+        an absolute error. The losses are averaged over up to 128 blocks of equal length. It fires, from ``least``
+        losses on, if three quarters of the last half of the blocks are above ``factor`` times both guessing and the
+        median of the first 20 losses, and the Mann-Kendall test finds no fall in that half, not even at a significance
+        of 0.1, nor is the median of its last quarter more than 10 % lower. The test is applied to the means of up to 16
+        groups of neighbours, since losses that follow each other are not independent. Of several training losses all
+        must have risen by ``factor``: two that compete are those of adversaries. In a log that ``leadline diagnose``
+        reads, guessing is not known: there, twice the first losses stands for it, and 40 values are enough, unless a
+        name tells of rewards or adversaries.
     Not a number:
         NaN and infinity are skipped (see ``exploding_tensor``).
     Blind spots:
@@ -150,12 +151,11 @@ class DivergingLoss(Rule, frozen=True, kw_only=True):
     least: Annotated[int, msgspec.Meta(ge=40)] = 100
 
     def needs(self) -> Needs:
-        modes, wanted = ("train",), LABEL_STATISTICS
+        modes = ("train",)
         return Needs(
             (
                 TensorNeed("losses", statistics=("value",), modes=modes),
-                TensorNeed("labels", statistics=wanted, modes=modes, end=_FIRST_STEPS, is_optional=True),
-                TensorNeed("labels", statistics=wanted, modes=modes, every=_EVERY, is_optional=True),
+                *LabelsByCall.needs(end=_FIRST_STEPS, every=_EVERY),
                 *(replace(need, is_optional=True) for need in NEEDS.tensors),
                 ACCUMULATION_NEED,
             )
@@ -207,10 +207,10 @@ class DivergingLoss(Rule, frozen=True, kw_only=True):
         if curve is None or labels is None or weighted or reading.worker in known.maximized:
             return None
         level = labels.level(reading.tensor) or labels.level_of_only_call()
-        if level is None:
+        if level is None or level.perfect:  # of a loss that may be negative a multiple says nothing
             return None
-        bound = max(level[0], labels.largest_square(reading.tensor) or 0.0)
-        return (bound, level[1]) if curve.start <= MAX_START * bound else None
+        bound = max(level.value, labels.largest_square(reading.tensor) or 0.0)
+        return (bound, level.predictor) if curve.start <= MAX_START * bound else None
 
     def _is_high(self, curve: _Curve, guess: float, reading: TensorReading) -> bool:
         factor = max(self.factor, _OF_LOG) if LOGGED in reading.collections else self.factor

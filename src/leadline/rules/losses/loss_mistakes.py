@@ -235,7 +235,7 @@ def _rate(loss: GivenLoss) -> Mistake | None:
     is_rate = loss.activation in (Activation.EXP, Activation.SOFTPLUS, Activation.RELU) and not loss.has(
         facts.IS_RESCALED
     )
-    if loss.kind is not LossKind.POISSON_NLL or not is_rate:
+    if loss.kind not in (LossKind.POISSON_NLL, LossKind.POISSON_LIKELIHOOD) or not is_rate:
         return None
     return Mistake(
         "rate",

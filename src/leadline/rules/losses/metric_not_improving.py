@@ -28,7 +28,7 @@ from leadline.rules.losses import gradient_sizes, update_sizes
 from leadline.rules.losses.block_means import BlockMeans
 from leadline.rules.losses.given_loss import NEEDS
 from leadline.rules.losses.gradient_sizes import GradientSizes
-from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_comparable
+from leadline.rules.losses.trivial_level import MIN_VALUES, LabelsByCall, Level, is_comparable
 from leadline.rules.messages import fired, too_few
 from leadline.rules.robust import mann_kendall
 from leadline.rules.update_limits import UpdateLimits
@@ -127,15 +127,16 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         when the other one plays well. Then it stays so until an improvement is significant at a tenth of ``p``, or the
         mean is better by four standard errors. Undecided before 300 values, but clear from 50 on if the mean of their
         last half is better by two standard errors. The trivial level is the entropy of the labels for a cross entropy
-        or negative log likelihood, their variance for a mean squared error, the share of the most frequent label for an
-        accuracy (up to 75 %). Of a loss whose labels were not captured it is ln C, if the backward pass begins at one
-        cross entropy with C classes. Of printed metrics only those named as of validation data are compared, and given
-        half the unit of their last decimal. If the mean absolute gradients of at least two parameters (not vectors) are
-        below a ten-thousandth of the largest one, the message says that gradients vanish, and where; otherwise, where
-        gradients were clipped by two orders of magnitude at most steps, the advice is about the clipping, and if the
-        median update ratio of the weights is never above 0.0005, the advice is a higher learning rate. With
-        ``from_start`` all other metrics are compared with their first tenth; whether higher or lower is better is taken
-        from the name (accuracy, f1, auc, reward …; loss, error, perplexity …).
+        or negative log likelihood, their variance for a mean squared error, their mean distance from their median for
+        an absolute error, the Poisson loss of their mean, the share of the most frequent label for an accuracy (up to
+        75 %); of boosters as in ``closing_remarks``. Of a loss whose labels were not captured it is ln C, if the
+        backward pass begins at one cross entropy with C classes. Of printed metrics only those named as of validation
+        data are compared, and given half the unit of their last decimal. If the mean absolute gradients of at least two
+        parameters (not vectors) are below a ten-thousandth of the largest one, the message says that gradients vanish,
+        and where; otherwise, where gradients were clipped by two orders of magnitude at most steps, the advice is about
+        the clipping, and if the median update ratio of the weights is never above 0.0005, the advice is a higher
+        learning rate. With ``from_start`` all other metrics are compared with their first tenth; whether higher or
+        lower is better is taken from the name (accuracy, f1, auc, reward …; loss, error, perplexity …).
     Not a number:
         NaN and infinity are skipped.
     Blind spots:
@@ -155,13 +156,12 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
     from_start: bool = False
 
     def needs(self) -> Needs:
-        modes, wanted = ("train", "eval"), LABEL_STATISTICS
+        modes = ("train", "eval")
         return Needs(
             (
                 TensorNeed("metrics", statistics=("value",), modes=modes, is_optional=True),
                 TensorNeed("losses", statistics=("value",), modes=modes, is_optional=True),
-                TensorNeed("labels", statistics=wanted, modes=("train",), end=_FIRST_STEPS, is_optional=True),
-                TensorNeed("labels", statistics=wanted, modes=("train",), every=_EVERY, is_optional=True),
+                *LabelsByCall.needs(end=_FIRST_STEPS, every=_EVERY),
                 *(replace(need, is_optional=True) for need in NEEDS.tensors),
                 gradient_sizes.NEED,
                 update_sizes.NEED,
@@ -237,17 +237,18 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         error = (sum((mean - level) ** 2 for mean in half) / len(half)) ** 0.5 / len(half) ** 0.5
         trend = mann_kendall(half)
         p = trend.p_of_rising() if curve.is_upward else trend.p_of_falling()
-        trivial, predictor = known or _start(curve)
+        guess = known or _start(curve)
+        trivial = guess.value
         slack = curve.resolution / 2 if math.isfinite(curve.resolution) else 0.0
         gain = (level - trivial if curve.is_upward else trivial - level) + slack
         is_better = gain > (4 if was_stuck else 2) * error
         is_stuck = p > (self.p / _STICKY if was_stuck else self.p) and not is_better
         if known is not None:
             # a validation loss may rise above guessing by overconfidence, while the predictions are right
-            start = _start(curve)[0] if _is_training_loss(reading) else math.inf
-            is_known = trivial <= _RARE if curve.is_upward else is_comparable(level, start, trivial)
+            start = _start(curve).value if _is_training_loss(reading) else math.inf
+            is_known = trivial <= _RARE if curve.is_upward else is_comparable(level, start, trivial, guess.perfect)
             is_stuck = is_stuck and is_known
-        return _Level(level, trivial, predictor, p, is_better, is_stuck, len(half) * curve.blocks.length)
+        return _Level(level, trivial, guess.predictor, p, is_better, is_stuck, len(half) * curve.blocks.length)
 
     def _fired(self, reading: TensorReading, level: _Level, tensors: tuple[str, ...], memory: _Memory) -> Fired:
         message = (
@@ -292,7 +293,7 @@ def _is_of_known_data(reading: TensorReading) -> bool:
     return PRINTED not in reading.collections or stem_of(reading.tensor)[0] == "validation"
 
 
-def _start(curve: _Curve) -> tuple[float, str]:
+def _start(curve: _Curve) -> Level:
     """Return the first tenth of a metric."""
     first = curve.blocks.means[: max(1, len(curve.blocks.means) // 10)]
-    return sum(first) / len(first), "at the start"
+    return Level(sum(first) / len(first), "at the start")

@@ -144,7 +144,11 @@ class NoLearning(Rule, frozen=True, kw_only=True):
                 TensorNeed("biases", statistics=("checksum",), modes=("train",), is_optional=True),
                 TensorNeed("gradients", statistics=("abs_max",), modes=("train",)),
                 TensorNeed(
-                    "hyperparameters", regex=r"(^|/)(lr|learning_rate)$", statistics=("value",), modes=("train",)
+                    "hyperparameters",
+                    regex=r"(^|/)(lr|learning_rate)$",
+                    statistics=("value",),
+                    modes=("train",),
+                    is_optional=True,  # a rate of 0 shows in the weights, too, where the rate is not known
                 ),
                 TensorNeed(
                     "checks",
@@ -152,6 +156,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
                     statistics=("value",),
                     modes=("train",),
                     every=_EVERY,
+                    is_optional=True,  # and so does what no optimizer holds
                 ),
                 TensorNeed("losses", statistics=("value",), modes=("train",), is_optional=True),
                 idle_adapters.need(*UPDATED_BY_NOTHING),

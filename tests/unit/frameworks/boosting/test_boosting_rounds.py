@@ -59,6 +59,9 @@ class Callbacks:
 
     def end_update(self) -> None: ...
 
+    def wants_checks(self) -> bool:
+        return False
+
     def end_forward(self) -> None:
         self.calls.append("scored")
 

@@ -156,3 +156,12 @@ def test_optimizers_of_one_step_do_not_take_over() -> None:
     policy, value = Optimizer(), Optimizer()
     clock = taking_over([None])
     assert take(clock, *[policy, value] * 20) == [True, False] * 20
+
+
+def test_a_training_that_follows_two_optimizers_which_took_turns_is_counted_from_its_first_step() -> None:
+    policy, value, third = Optimizer(), Optimizer(), Optimizer()
+    clock = taking_over([value])
+    assert take(clock, *[policy, value] * 20) == [True, False] * 20
+    assert take(clock, *[third] * 5) == [True] * 5
+    clock = taking_over([value])
+    assert take(clock, *[policy, value] * 5, third) == [*[True, False] * 5, False], "it may be one more of each step"

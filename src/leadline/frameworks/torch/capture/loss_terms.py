@@ -24,6 +24,7 @@ from leadline.frameworks.torch.capture.autograd_graph import (
     sizes_of,
 )
 from leadline.frameworks.torch.capture.moving_labels import are_moving
+from leadline.frameworks.torch.capture.poisson_loss import poisson_of
 from leadline.records.loss_facts import LossKind
 
 _MAX_NODES: Final = 96
@@ -163,9 +164,9 @@ class LossTerms:
             return kind != "LogBackward0" or not _is_of_loss(edge)
         if kind == "MulBackward0" and self._add_product(node, call):
             return True
-        if kind == "SubBackward0" and _is_poisson(node):
-            logarithm = node.next_functions[0][0].next_functions[0]
-            self._terms.append(LossTerm(LossKind.POISSON_NLL, logarithm, ActivationTrace().follow(logarithm)))
+        poisson = poisson_of(node)
+        if poisson is not None:
+            self._terms.append(LossTerm(*poisson, ActivationTrace().follow(poisson[1])))
             return True
         error = _error_of(node, kind)
         if error is not None:
@@ -313,14 +314,6 @@ def _normalized(logarithm: Edge) -> Edge | None:
         return None
     edge = below_clamp(logarithm[0].next_functions[0])
     return edge if edge[0] is not None and is_normalization(edge[0]) else None
-
-
-def _is_poisson(node: Any) -> bool:
-    """Whether a difference is ``exp(x) - y * x``."""
-    first, second = node.next_functions[:2]
-    if first[0] is None or second[0] is None or kind_of(first[0]) != "ExpBackward0":
-        return False
-    return kind_of(second[0]) == "MulBackward0" and inputs_of(second[0]) == [first[0].next_functions[0]]
 
 
 def _is_kl_div(call: str) -> bool:

@@ -1,4 +1,4 @@
-"""Device implementation of array statistics: histograms, unit statistics, class counts and fingerprints."""
+"""Device implementation of array statistics: histograms, quantiles, unit statistics, class counts, fingerprints."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def device_vectors(tensors: Sequence[torch.Tensor], statistics: Sequence[str]) -
     arrays: list[list[torch.Tensor]] = [[] for _ in tensors]
     for name in statistics:
         statistic = find_statistic(name)
-        histograms = _histograms(tensors, statistic) if statistic.source in ("sample", "order") else None
+        of_sorted = _of_sorted(tensors, statistic) if statistic.source in ("sample", "order") else None
         for index, tensor in enumerate(tensors):
-            if histograms is not None:
-                arrays[index].append(histograms[index])
+            if of_sorted is not None:
+                arrays[index].append(of_sorted[index])
             elif statistic.source == "units":
                 arrays[index].append(_unit_statistic(_dense(tensor), statistic))
             elif statistic.source == "samples":
@@ -157,14 +157,17 @@ def _predicted_classes(values: torch.Tensor, *, threshold: float) -> tuple[torch
     return logits.argmax(1).reshape(-1), logits.shape[1]
 
 
-def _histograms(tensors: Sequence[torch.Tensor], statistic: Statistic) -> list[torch.Tensor]:
-    empty = torch.zeros(2 + HISTOGRAM_BINS, dtype=torch.float64, device=tensors[0].device)
+def _of_sorted(tensors: Sequence[torch.Tensor], statistic: Statistic) -> list[torch.Tensor]:
+    """Return a statistic of the sorted elements of each tensor."""
+    is_histogram = statistic.name != "quantile_means"
+    empty = torch.zeros(2 + HISTOGRAM_BINS if is_histogram else 0, dtype=torch.float64, device=tensors[0].device)
     empty[:2].fill_(float("nan"))  # on the device: copying it from the host would wait
-    histograms = [empty for _ in tensors]
+    arrays = [empty for _ in tensors]
     for rows in sorted_rows(tensors, is_sampled=statistic.source == "sample"):
-        for index, histogram in zip(rows.owners, rows.histograms(), strict=True):
-            histograms[index] = histogram
-    return histograms
+        computed = rows.histograms() if is_histogram else rows.quantile_means()
+        for index, array in zip(rows.owners, computed, strict=True):
+            arrays[index] = array
+    return arrays
 
 
 def _unit_statistic(tensor: torch.Tensor, statistic: Statistic) -> torch.Tensor:

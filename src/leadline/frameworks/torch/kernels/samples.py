@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from leadline.frameworks.torch.kernels.elements import Elements, elements
-from leadline.statistics.definitions import HISTOGRAM_BINS, SAMPLE_ELEMENTS
+from leadline.statistics.definitions import HISTOGRAM_BINS, QUANTILES, SAMPLE_ELEMENTS
 
 
 @lru_cache(maxsize=4096)
@@ -64,6 +64,15 @@ class Rows:
         ends = torch.cat([torch.zeros_like(below[:, :1]), below, self.counts[:, None]], 1)
         bounds = torch.where(self.counts[:, None] > 0, torch.cat([low, high], 1), float("nan"))
         return torch.cat([bounds, ends.diff(dim=1).double()], 1)
+
+    def quantile_means(self) -> torch.Tensor:
+        """Return the means of groups of elements per row, as ``arrays.quantile_means``; ``(len(owners), groups)``."""
+        wide = self.matrix.double()
+        sums = torch.where(torch.isfinite(wide), wide, 0.0).cumsum(1)
+        sums = torch.cat([torch.zeros_like(sums[:, :1]), sums], 1)
+        groups = min(wide.shape[1], QUANTILES)
+        edges = torch.arange(groups + 1, device=wide.device) * self.counts[:, None] // groups
+        return sums.gather(1, edges).diff(dim=1) / edges.diff(dim=1)
 
     def _inner_edges(self, low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
         order = torch.arange(1, HISTOGRAM_BINS, device=low.device, dtype=torch.float64)[None]

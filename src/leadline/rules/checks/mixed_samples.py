@@ -6,7 +6,7 @@ from leadline.rules.checks.check_rule import CheckRule
 
 
 class MixedSamples(CheckRule, frozen=True, kw_only=True):
-    """Fires when the prediction of one sample depends on another sample of its batch, or on its place in the batch.
+    """Fires when the prediction of a sample depends on others of its batch, or its place; or a view mixes positions.
 
     Why it matters:
         Such a model is evaluated on batches that do not exist when it is used, and leaks information between samples:
@@ -16,7 +16,8 @@ class MixedSamples(CheckRule, frozen=True, kw_only=True):
         On a copy in evaluation mode, some samples are replaced by others of the batch: the predictions of the
         remaining samples must not change by more than 1e-4 of the predictions' standard deviation (0.1 in reduced
         precision). Then all samples change their places: their predictions must move with them, as exactly. If they do
-        not, the first module whose output mixes samples, or depends on the place, is named.
+        not, the first module whose output mixes samples, or depends on the place, is named. No view within a model may
+        take ``(batch, length, heads * size)`` for ``(batch, heads, length, size)``, nor the other way round.
     Not a number:
         A prediction, loss or gradient that is not finite makes the probe not applicable.
     Blind spots:

@@ -24,6 +24,7 @@ from leadline.frameworks.check.samples import (
     moves_nearer,
 )
 from leadline.frameworks.torch.check.batch import Input, Prediction
+from leadline.frameworks.torch.check.copied_targets import noisy_target
 from leadline.frameworks.torch.check.loss_calls import loss_calls, target_of, values_of
 from leadline.frameworks.torch.check.outcome import CheckedStep
 from leadline.frameworks.torch.check.step_copy import Repeated, StepCopy, differentiates
@@ -46,9 +47,8 @@ def loss_direction(subject: CheckedStep) -> Tested:
             f"{swapped.function.__name__} is given the prediction as target, and the label as input",
             "give it the prediction first, and the label second",
         )
-    shifted = _shifted_labels(subject)
-    if shifted is not None:
-        return shifted
+    if (wrong := noisy_target(step, calls) or _shifted_labels(subject)) is not None:
+        return wrong
     if not calls and not subject.batch.labels:
         return not_applicable(NO_LABELS)
     before, gradients = step.base, step.own_gradients

@@ -74,8 +74,7 @@ class StepCopy:
         buffers = {id(buffer) for module in self.modules for buffer in module.buffers()}
         self._kept = {key for key in tape.tensors if isinstance(tape.tensors[key], torch.nn.Parameter)} | buffers
         self._parts: dict[int, tuple[list[RecordedCall], dict[int, torch.Tensor]]] = {}
-        self.inputs = self._find_inputs(_slice(tape.calls, [self.loss], frozenset()))
-        self.calls = _slice(tape.calls, [self.loss], frozenset(self.inputs))
+        self.calls, self.inputs = self._part(self.loss)
         self._state = ModelState(self.modules, tape.states)
         self._evaluated: dict[int, torch.Tensor] = {}
         self.labels = model_labels(self.modules)
@@ -105,7 +104,7 @@ class StepCopy:
         written = {key: at for at, call in enumerate(self.tape.calls) for key in call.produced}
         entering: dict[int, int] = {}
         for call in calls:
-            if call.is_model or any(tensors[key].requires_grad for key in call.produced):
+            if call.is_model or any(tensors[key].requires_grad and not tensors[key].is_leaf for key in call.produced):
                 for key in call.consumed:
                     if not tensors[key].requires_grad or (call.is_model and self._is_point(key)):
                         entering.setdefault(key, places[id(call)])
@@ -128,7 +127,9 @@ class StepCopy:
         """Return the calls that another loss of the step depends on, and their inputs."""
         if loss not in self._parts:
             inputs = self._find_inputs(_slice(self.tape.calls, [loss], frozenset()))
-            self._parts[loss] = _slice(self.tape.calls, [loss], frozenset(inputs)), inputs
+            calls = _slice(self.tape.calls, [loss], frozenset(inputs))
+            given = {key for call in calls for key in call.consumed}
+            self._parts[loss] = calls, {key: value for key, value in inputs.items() if key in given}
         return self._parts[loss]
 
     def _check_repeatable(self) -> None:

@@ -70,4 +70,4 @@ def _compared(carried: list[str], name: str, before: tuple[torch.Tensor, ...]) -
 
 
 def _is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
-    return first.shape == second.shape and torch.equal(first.detach(), second)
+    return bool(first.shape == second.shape and torch.equal(first.detach(), second))

@@ -45,7 +45,7 @@ def _given_to_models(tape: StepTape) -> Iterator[tuple[RecordedCall, torch.Tenso
 def _is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
     if first is second:
         return True
-    return first.is_floating_point() and first.shape == second.shape and torch.equal(first, second)
+    return bool(first.is_floating_point() and first.shape == second.shape and torch.equal(first, second))
 
 
 def _is_noised(tape: StepTape, model: RecordedCall, given: torch.Tensor) -> bool:

@@ -105,7 +105,7 @@ def _is_average(tape: StepTape, key: int, pair: _Pair) -> bool:
     share = float((moved * between).sum() / (between * between).sum().clamp(min=1e-300))
     if not 0.0 < share < 1.0 or float(moved.abs().max()) <= 2 * rounding:
         return False
-    return float((moved - share * between).abs().max()) <= rounding
+    return bool((moved - share * between).abs().max() <= rounding)
 
 
 def _is_used(key: int, uses: dict[int, list[RecordedCall]], origins: dict[int, _Pair], pair: _Pair) -> bool:

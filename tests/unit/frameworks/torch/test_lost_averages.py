@@ -28,7 +28,7 @@ def said(follow: Follow) -> str:
     mode = TapeMode()
     with mode, torch.no_grad():
         held = follow(ema, net)
-    step: Any = SimpleNamespace(parameters=list(net.parameters()), modules=[net], tape=mode.tape)
+    step: Any = SimpleNamespace(trained=set(map(id, net.parameters())), tape=mode.tape)
     found = lost_average(step)
     del held
     return "" if found is None else found.message

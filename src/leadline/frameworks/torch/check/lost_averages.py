@@ -35,8 +35,7 @@ def lost_average(step: StepCopy) -> Tested | None:
     A healthy average is in the copy afterwards, or in what is made of it. Who keeps a model as it is does not compute
     such an average, and who interpolates between two models writes the result into a third one.
     """
-    trained = {id(parameter) for parameter in step.parameters}
-    lost = _lost(step.tape, trained)
+    lost = _lost(step.tape, step.trained)
     if not lost:
         return None
     for name, model in script_models():

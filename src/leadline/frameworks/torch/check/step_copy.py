@@ -41,6 +41,7 @@ class StepCopy:
         step_number: The train step.
         labels: What the names of each model's parts begin with: see ``model_labels``.
         parameters: The trained parameters of the optimizer, with their gradients as the optimizer will use them.
+        trained: The identities of what this optimizer and the others hold.
         inputs: The tensors that the calls were given and that none of them has returned; see ``leadline.frameworks.
             torch.check.batch``.
 
@@ -64,7 +65,7 @@ class StepCopy:
         self._limit, self._begun = limit, time.monotonic()
         groups = optimizer.param_groups
         self.parameters = [parameter for group in groups for parameter in group["params"] if parameter.requires_grad]
-        self._trained = {id(p) for o in (optimizer, *others) for group in o.param_groups for p in group["params"]}
+        self.trained = {id(p) for o in (optimizer, *others) for group in o.param_groups for p in group["params"]}
         self.modules = list(dict.fromkeys(inner(call.function) for call in tape.calls if call.is_model))
         self._produced = {key for call in tape.calls for key in call.produced}
         self.losses = self._repeatable(tape.losses)
@@ -121,7 +122,7 @@ class StepCopy:
     def _is_point(self, key: int) -> bool:
         """Return whether a tensor is where a model's output is differentiated, and nothing that is trained."""
         tensor = self.tape.tensors[key]
-        return tensor.requires_grad and tensor.is_leaf and key not in self._trained
+        return tensor.requires_grad and tensor.is_leaf and key not in self.trained
 
     def _part(self, loss: int) -> tuple[list[RecordedCall], dict[int, torch.Tensor]]:
         """Return the calls that another loss of the step depends on, and their inputs."""

@@ -9,6 +9,7 @@ from leadline.frameworks.check.outcome import Tested, failed, passed
 INVERT: Final = "invert the mask: key_padding_mask is True at padding; Transformers' attention_mask is 1 at tokens"
 NO_PADDING: Final = "no input has a mask, or ends in equal values that look like padding"
 NOT_CUT: Final = "the padding of this batch cannot be cut off"
+OF_ONE_LENGTH: Final = "the model takes sequences of this length only: no column of padding can be cut off"
 READS_PADDING: Final = "the model is recurrent and is given no lengths: it reads the padding, too"
 _ADVICE: Final = (
     "pass the mask (attention_mask, src_key_padding_mask is True at padding, mask_zero of an Embedding), average over "

@@ -10,7 +10,8 @@ class IncompleteState(CheckRule, frozen=True, kw_only=True):
 
     Why it matters:
         A saved model that lacks a part is noticed when it is loaded, often weeks later. The best weights are lost if
-        they were kept without a copy, and a target network that is the network itself gives no fixed targets.
+        they were kept without a copy, and a target network that is the network itself gives no fixed targets. An
+        average of the weights that is never written stays at the weights of the start.
     How it decides:
         Looks for modules with parameters in plain lists and dictionaries; for trained tensors that are no parameters;
         and for tensors and numbers outside of state_dict that predictions in evaluation mode depend on, and that a
@@ -19,14 +20,17 @@ class IncompleteState(CheckRule, frozen=True, kw_only=True):
         the one that is tested. A variable of the script, or an attribute of an object whose method runs, must hold no
         dictionary with trained weights if its name has a word such as ``best``, ``old`` or ``backup``; and must not be
         the trained model, which another variable beside it holds, too, if its name has one of these, or, where the
-        model is also called without gradients, ``target``, ``teacher`` or ``ema``. The model and the optimizer must
-        load their own state.
+        model is also called without gradients, ``target``, ``teacher`` or ``ema``. If the step computes, without
+        gradients, averages of trained weights and those of a copy that is not trained, for at least half of its
+        weights, these must be in the copy afterwards, or something else must be made of them. The model and the
+        optimizer must load their own state.
     Not a number:
         A prediction, loss or gradient that is not finite makes the probe not applicable.
     Blind spots:
         What is derived from the configuration of the model, such as a fixed mask, need not be saved. A compiled
         training or a sharded one is not copied, and a step that cannot be repeated on the copy with the same loss is
-        not tested.
+        not tested. A copy that is to follow the model, and that the step does not compute with at all, is taken as one
+        that is to stay.
     Source:
         Ours.
     """

@@ -14,8 +14,9 @@ class ModeMismatch(CheckRule, frozen=True, kw_only=True):
     How it decides:
         Fires if a dropout drops at least 75 %; if a batch norm's momentum is above 0.5 or at most 0.001; if the model
         of the train step was in evaluation mode and has dropout or batch norm; if F.dropout is called with
-        training=True in evaluation mode; or if a module of the script without parameters, which in training returns
-        what it returns in evaluation times a factor, or 0, returns less or more by 15 % on average of 16 calls.
+        training=True in evaluation mode, or F.scaled_dot_product_attention with a dropout_p above 0; or if a module of
+        the script without parameters, which in training returns what it returns in evaluation times a factor, or 0,
+        returns less or more by 15 % on average of 16 calls.
     Not a number:
         A prediction, loss or gradient that is not finite makes the probe not applicable.
     Blind spots:

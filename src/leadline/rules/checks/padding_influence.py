@@ -21,10 +21,11 @@ class PaddingInfluence(CheckRule, frozen=True, kw_only=True):
     Not a number:
         A prediction, loss or gradient that is not finite makes the probe not applicable.
     Blind spots:
-        A batch without padding is not applicable, nor is a recurrent model that is given neither a mask nor lengths.
-        Padding that is an ordinary value elsewhere in the batch is not recognized. With padding on the left the loss
-        is not compared: the label of the first real token belongs to a padded position. A compiled training or a
-        sharded one is not copied, and a step that cannot be repeated on the copy with the same loss is not tested.
+        A batch without padding is not applicable, nor is a model that takes sequences of one length only, nor a
+        recurrent model that is given neither a mask nor lengths. Padding that is an ordinary value elsewhere in the
+        batch is not recognized. With padding on the left the loss is not compared: the label of the first real token
+        belongs to a padded position. A compiled training or a sharded one is not copied, and a step that cannot be
+        repeated on the copy with the same loss is not tested.
     Source:
         Ours; the public threads on masks.
     """

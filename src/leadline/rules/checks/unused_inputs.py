@@ -19,8 +19,10 @@ class UnusedInputs(CheckRule, frozen=True, kw_only=True):
         graph of a loss of the step, and every parameter with a gradient in the optimizer, if it is the only one. A
         standard loss of PyTorch that is added to the loss must not be without a gradient because it is 0, or because
         ``detach``, ``no_grad`` or a function such as argmax cuts it off; and must not reach only weights of an
-        optimizer that steps with another backward pass. From step 100 on, none of several standard losses that are
-        summed with the same weight must be more than 1000 times as large as the largest of the others.
+        optimizer that steps with another backward pass. What ``torch.autograd.grad`` returns and is added to the loss,
+        as a gradient penalty, must have been computed with ``create_graph=True``. From step 100 on, none of several
+        standard losses that are summed with the same weight must be more than 1000 times as large as the largest of
+        the others.
     Not a number:
         A prediction, loss or gradient that is not finite makes the probe not applicable.
     Blind spots:

@@ -118,6 +118,37 @@ def test_factors_frozen_parts_and_terms_with_a_gradient_are_no_mistake(step: Ste
     assert idle_term(recorded(step)) is None
 
 
+def penalized(*, create_graph: bool) -> Step:
+    def step(model: nn.Module, frozen: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        point = x.clone().requires_grad_()
+        output = model(point).square().sum()
+        slope = torch.autograd.grad(output, point, create_graph=create_graph, retain_graph=True)[0]
+        return supervised(model, x) + 0.1 * (slope.norm(dim=1) - 1).square().mean()
+
+    return step
+
+
+def adversarial(model: nn.Module, frozen: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    point = x.clone().requires_grad_()
+    slope = torch.autograd.grad(model(point).square().sum(), point)[0]
+    return supervised(model, x) + supervised(model, x + 0.1 * slope.sign())
+
+
+def test_a_penalty_of_gradients_without_a_graph_is_named() -> None:
+    found = idle_term(recorded(penalized(create_graph=False)))
+    assert found is not None
+    assert found.message.endswith("it was computed without create_graph=True")
+    assert idle_term(recorded(penalized(create_graph=True))) is None
+    assert idle_term(recorded(adversarial)) is None
+
+
+def test_a_step_that_differentiates_is_repeated_without_gradients_of_its_own() -> None:
+    step = recorded(penalized(create_graph=True))
+    assert float(step.base.loss) == pytest.approx(step.recorded_loss)
+    assert not step.base.loss.requires_grad
+    assert all(gradient is not None for gradient in step.own_gradients)
+
+
 def far_apart(scale: float, weight: float) -> Step:
     def step(model: nn.Module, frozen: nn.Module, x: torch.Tensor) -> torch.Tensor:
         return supervised(model, x) + weight * functional.mse_loss(model(x), scale * x[:, :3])

@@ -11,8 +11,10 @@ from typing import Any, Final
 import torch
 from torch.optim import optimizer as torch_optimizer
 from torch.overrides import _get_current_function_mode
+from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from leadline.frameworks.patches import Patches
+from leadline.frameworks.torch.check.carried_states import draws_at_random, last_state
 from leadline.frameworks.torch.check.forked_check import Copied, ForkedCheck
 from leadline.frameworks.torch.check.step_tape import TRANSFORMED, TapeMode, is_model, plain_values, unseen
 from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide_from_dynamo
@@ -47,6 +49,7 @@ class CheckHooks:
         self._handles: list[Any] = []
         self._patches, self._recording = Patches(), Patches()
         self._called: dict[int, weakref.ref[torch.nn.Module]] = {}
+        self._last_states: dict[int, tuple[torch.Tensor, ...]] = {}
 
     def install(self) -> None:
         """Install the hooks of optimizers."""
@@ -133,7 +136,9 @@ class CheckHooks:
         if self._checks.checks_step(self._steps):
             self._begin_recording(optimizer)
         elif self._checks.checks_step(self._steps + 1):
-            self._recording.replace(torch.nn.Module, "__call__", lambda call: _noted_module(call, self._called))
+            self._recording.replace(
+                torch.nn.Module, "__call__", lambda call: _noted_module(call, self._called, self._last_states)
+            )
 
     def _before_step(self, optimizer: Any) -> None:
         mode = self._mode
@@ -159,6 +164,7 @@ class CheckHooks:
         self._recording.replace(torch.nn.Module, "__call__", lambda original: _recorded_model(original, mode))
         self._recording.replace(torch.autograd, "_engine_run_backward", lambda run: _recorded_backward(run, mode))
         self._recording.replace(torch.amp.GradScaler, "scale", lambda scale: _recorded_scaling(scale, mode))
+        self._recording.replace(_BaseDataLoaderIter, "__next__", lambda original: _noted_batch(original, mode))
         self._keep_gradients(optimizer, mode)
         mode.__enter__()
 
@@ -169,6 +175,7 @@ class CheckHooks:
                 if (module := reference()) is not None and (values := plain_values(module)):
                     mode.tape.values[id(module)] = values
         self._called.clear()
+        mode.tape.last_states, self._last_states = self._last_states, {}
 
     def _keep_gradients(self, optimizer: Any, mode: TapeMode) -> None:
         """Keep some elements of the gradients of the step before: they should be gone when the next ones are added."""
@@ -189,12 +196,29 @@ class CheckHooks:
             mode.tape.problem = "a mode of the script was active at the end of the step"
 
 
-def _noted_module(original: Callable[..., Any], called: dict[int, weakref.ref[torch.nn.Module]]) -> Callable[..., Any]:
+def _noted_module(
+    original: Callable[..., Any],
+    called: dict[int, weakref.ref[torch.nn.Module]],
+    last_states: dict[int, tuple[torch.Tensor, ...]],
+) -> Callable[..., Any]:
     def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         called[id(module)] = weakref.ref(module)
-        return original(module, *args, **kwargs)
+        output = original(module, *args, **kwargs)
+        if isinstance(module, torch.nn.RNNBase):
+            with unseen():
+                last_states[id(module)] = last_state(output)
+        return output
 
     return hide_from_dynamo(call)
+
+
+def _noted_batch(original: Callable[..., Any], mode: TapeMode) -> Callable[..., Any]:
+    def following(iterator: Any) -> Any:
+        batch = original(iterator)
+        mode.attempt(mode.keep_batch, batch, is_random=draws_at_random(iterator))
+        return batch
+
+    return hide_from_dynamo(following)
 
 
 def _recorded_model(original: Callable[..., Any], mode: TapeMode) -> Callable[..., Any]:

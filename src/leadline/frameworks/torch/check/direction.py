@@ -24,9 +24,10 @@ from leadline.frameworks.check.samples import (
     moves_nearer,
 )
 from leadline.frameworks.torch.check.batch import Input, Prediction
+from leadline.frameworks.torch.check.copied_targets import noisy_target
 from leadline.frameworks.torch.check.loss_calls import loss_calls, target_of, values_of
 from leadline.frameworks.torch.check.outcome import CheckedStep
-from leadline.frameworks.torch.check.step_copy import Repeated, StepCopy
+from leadline.frameworks.torch.check.step_copy import Repeated, StepCopy, differentiates
 from leadline.frameworks.torch.check.step_tape import RecordedCall
 
 _ASYMMETRIC: Final = frozenset(
@@ -46,9 +47,8 @@ def loss_direction(subject: CheckedStep) -> Tested:
             f"{swapped.function.__name__} is given the prediction as target, and the label as input",
             "give it the prediction first, and the label second",
         )
-    shifted = _shifted_labels(subject)
-    if shifted is not None:
-        return shifted
+    if (wrong := noisy_target(step, calls) or _shifted_labels(subject)) is not None:
+        return wrong
     if not calls and not subject.batch.labels:
         return not_applicable(NO_LABELS)
     before, gradients = step.base, step.own_gradients
@@ -187,8 +187,13 @@ def _is_swapped(call: RecordedCall) -> bool:
 
 
 def _returned_by_models(subject: CheckedStep) -> dict[int, torch.Tensor]:
-    """Return what models return, with which a step need not call them; nothing if it is changed in place afterwards."""
+    """Return what models return, with which a step need not call them.
+
+    That is nothing if it is changed in place afterwards, or differentiated by what the models are given.
+    """
     step = subject.step
+    if differentiates(step.calls):
+        return {}
     made = {key for call in subject.batch.model_calls for key in call.produced}
     changed = {key for call in step.calls if not call.is_model for key in call.produced}
     return {} if made & changed else {key: step.base[key] for key in made if key in step.base}

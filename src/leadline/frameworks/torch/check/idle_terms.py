@@ -47,6 +47,12 @@ def idle_term(step: StepCopy) -> Tested | None:
     updates = [*latest.values(), _Update(step.losses, step.optimizer)]
     for update in updates:
         for loss in update.losses:
+            if any(_is_constant_gradient(step, loss, call, update) for call in calls_of(step, loss)):
+                return failed(
+                    "a gradient is a term of the loss and gives no weight a gradient itself: it was computed without "
+                    "create_graph=True",
+                    "torch.autograd.grad(..., create_graph=True): without it a penalty is a number that is only added",
+                )
             for term in loss_calls(calls_of(step, loss)):
                 why = _why_constant(step, loss, term, update) if not term.output.requires_grad else ""
                 why = why or _why_of_others(term, update, updates)
@@ -55,6 +61,16 @@ def idle_term(step: StepCopy) -> Tested | None:
                         f"{function_name(term)} is a term of the loss {why}", _ADVICE, term=function_name(term)
                     )
     return None
+
+
+def _is_constant_gradient(step: StepCopy, loss: int, call: RecordedCall, update: _Update) -> bool:
+    """Whether a call computes gradients that are added to a loss, as a penalty is, and that cannot be differentiated.
+
+    Those that choose an adversarial input, or weigh a term, are not added.
+    """
+    if call.function is not torch.autograd.grad or any(step.tape.tensors[key].requires_grad for key in call.produced):
+        return False
+    return _is_added(step, loss, call, update)
 
 
 def outweighed_term(step: StepCopy) -> Tested | None:
@@ -130,7 +146,7 @@ def _is_added(step: StepCopy, loss: int, term: RecordedCall, update: _Update) ->
 
 def _entering(step: StepCopy, term: RecordedCall) -> torch.Tensor | None:
     """Return what becomes of a term without a gradient, as it meets what has one; None: it never does."""
-    follows = {id(term.output)}
+    follows = set(term.produced)
     for call in step.tape.calls:
         met = follows & set(call.consumed)
         if met and any(step.tape.tensors[key].requires_grad for key in call.produced):

@@ -23,7 +23,9 @@ from leadline.frameworks.check.samples import (
     samples_mixed,
 )
 from leadline.frameworks.torch.check.batch import Input, Prediction
+from leadline.frameworks.torch.check.carried_states import carried_state
 from leadline.frameworks.torch.check.outcome import CheckedStep
+from leadline.frameworks.torch.check.split_heads import scrambled_positions
 from leadline.frameworks.torch.check.step_copy import StepCopy, Values
 from leadline.frameworks.torch.check.step_tape import PartState, tensors_in
 from leadline.records.json_object import JsonObject
@@ -34,8 +36,16 @@ _OTHER_SEED: Final = 21
 def mixed_samples(subject: CheckedStep) -> Tested:
     """In evaluation mode, replace one sample by another one: the predictions of all others must stay the same.
 
-    Then let all samples change their places: their predictions must move with them.
+    Then let all samples change their places: their predictions must move with them. And no view may mix positions, nor
+    a recurrent layer begin with the state of another batch.
     """
+    apart = _mixed_samples(subject)
+    if apart.outcome == "failed":
+        return apart
+    return scrambled_positions(subject) or carried_state(subject) or apart
+
+
+def _mixed_samples(subject: CheckedStep) -> Tested:
     step, batch = subject.step, subject.batch
     if batch.size < 2 or not batch.inputs or not batch.predictions:
         return not_applicable(NO_SAMPLES)

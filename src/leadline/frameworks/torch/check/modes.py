@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch.nn import functional
@@ -24,9 +24,32 @@ from leadline.frameworks.check.modes import (
 from leadline.frameworks.check.outcome import Tested, failed, not_applicable
 from leadline.frameworks.torch.check.outcome import CheckedStep
 
-_DROPOUTS: Final = frozenset(
-    ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", "dropout_")
-)
+
+class _Signature(NamedTuple):
+    """Where a function that drops elements takes how many, and whether it is in training."""
+
+    p: str = "p"
+    place: int = 1
+    default: float = 0.5
+    mode: str = "training"
+    """The argument that says whether it is in training; empty: it has none."""
+    place_of_mode: int = 2
+
+
+class _Call(NamedTuple):
+    """A call that drops elements in evaluation mode."""
+
+    name: str
+    mode: str
+
+
+_SIGNATURES: Final = dict.fromkeys(
+    ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", "dropout_"),
+    _Signature(),
+) | {
+    "scaled_dot_product_attention": _Signature("dropout_p", 4, 0.0, mode=""),
+    "multi_head_attention_forward": _Signature("dropout_p", 10, 0.0, place_of_mode=13),
+}
 
 _DRAWS: Final = 16
 _LEAST_DRAWN: Final = 2048
@@ -62,9 +85,11 @@ def mode_mismatch(subject: CheckedStep) -> Tested:
     with seen:
         step.run(evaluates=True, until=until, gradients=False)
     if seen.calls:
+        name, mode = seen.calls[0]
+        how = "is called with training=True" if mode else "drops in every mode"
         return failed(
-            f"in evaluation mode dropout is still active: F.{seen.calls[0]} is called with training=True",
-            "pass training=self.training, or use nn.Dropout",
+            f"in evaluation mode dropout is still active: F.{name} {how}",
+            "pass training=self.training, or use nn.Dropout" if mode else "pass dropout_p=p if self.training else 0.0",
             calls=len(seen.calls),
         )
     for name, scale in _scales_in_training(subject, parts):
@@ -141,27 +166,31 @@ def _trained(parts: list[tuple[str, Any]], subject: CheckedStep) -> list[str]:
 
 
 class _Dropouts(TorchFunctionMode):  # type: ignore[misc]
-    """Lists the calls of dropout that drop something."""
+    """Lists the calls of dropout, and of attention with dropout, that drop something."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls: list[str] = []
+        self.calls: list[_Call] = []
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        if name in _DROPOUTS and _drops(func, args, kwargs):
-            self.calls.append(name)
+        if name in _SIGNATURES and _drops(func, name, args, kwargs):
+            self.calls.append(_Call(name, _SIGNATURES[name].mode))
         return func(*args, **kwargs)
 
 
-def _drops(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    position_of_p, position_of_mode = 1, 2
-    default = getattr(functional, getattr(func, "__name__", ""), None) is func
-    p = kwargs.get("p", args[position_of_p] if len(args) > position_of_p else 0.5)
-    training = kwargs.get(
-        "training", kwargs.get("train", args[position_of_mode] if len(args) > position_of_mode else default)
-    )
+def _drops(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call drops elements: without a mode among its arguments it does so in every mode."""
+    signature = _SIGNATURES[name]
+    p = kwargs.get(signature.p, args[signature.place] if len(args) > signature.place else signature.default)
+    if not signature.mode:
+        return float(p) > 0
+    is_of_functional = getattr(functional, name, None) is func
+    training = kwargs.get(signature.mode, kwargs.get("train"))
+    if training is None:
+        at = signature.place_of_mode
+        training = args[at] if len(args) > at else is_of_functional
     return bool(training) and float(p) > 0

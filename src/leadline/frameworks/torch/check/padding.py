@@ -12,6 +12,7 @@ from leadline.frameworks.check.padding import (
     INVERT,
     NO_PADDING,
     NOT_CUT,
+    OF_ONE_LENGTH,
     READS_PADDING,
     columns_cut,
     judge_padding,
@@ -20,7 +21,7 @@ from leadline.frameworks.check.padding import (
 from leadline.frameworks.check.samples import IGNORED, NO_SAMPLES
 from leadline.frameworks.torch.check.batch import Input
 from leadline.frameworks.torch.check.outcome import CheckedStep
-from leadline.frameworks.torch.check.step_copy import Values
+from leadline.frameworks.torch.check.step_copy import Repeated, StepCopy, Values
 
 _OF_PADDING: Final = 4
 """Tokens that padding may consist of: those of padding and of the ends of sequences."""
@@ -63,17 +64,38 @@ def padding_influence(subject: CheckedStep) -> Tested:
         outcome = _compare(subject, before, after, hidden, what, is_left=is_left)
         if outcome is not None:
             return outcome
+    return _without_padding(subject, tokens, padded, hidden, is_masked=mask is not None)
+
+
+def _without_padding(
+    subject: CheckedStep, tokens: Input, padded: torch.Tensor, hidden: torch.Tensor, *, is_masked: bool
+) -> Tested:
+    """Cut columns of padding off: predictions and the loss must stay the same.
+
+    Args:
+        hidden: The positions that are not judged, ``(samples, positions)``.
+        is_masked: Whether the model is given a mask, and did not depend on what stands at padded positions.
+    """
+    step, is_left = subject.step, bool(padded[:, 0].any())
     share = float(padded.double().mean())
     trimmed = _trimmed(subject, padded)
     if trimmed is None:
-        if mask is None:
-            return not_applicable(NOT_CUT)
-        return no_influence(share, tokens.name)
+        return no_influence(share, tokens.name) if is_masked else not_applicable(NOT_CUT)
     chosen, kept, count = trimmed
-    before = step.run(batch.exchanged(chosen, labels=True), evaluates=True, gradients=False)
-    after = step.run(kept, evaluates=True, gradients=False)
+    before = step.run(subject.batch.exchanged(chosen, labels=True), evaluates=True, gradients=False)
+    after = _of_other_length(step, kept)
+    if after is None:
+        return not_applicable(OF_ONE_LENGTH)
     outcome = _compare(subject, before, after, hidden[chosen], columns_cut(count), is_left=is_left)
     return outcome or no_influence(share, tokens.name)
+
+
+def _of_other_length(step: StepCopy, given: Values) -> Repeated | None:
+    """Return the step repeated with sequences of another length; None: its models do not take them."""
+    try:
+        return step.run(given, evaluates=True, gradients=False)
+    except (RuntimeError, IndexError, ValueError, AssertionError):
+        return None
 
 
 def _reads_padding(subject: CheckedStep) -> bool:
@@ -211,11 +233,12 @@ def _is_inverted(subject: CheckedStep, tokens: Input, padded: torch.Tensor) -> T
         step.run({tokens.key: value, **masks}, evaluates=True, until=prediction.key, gradients=False)[prediction.key]
     )
     moved = (after - before).abs().amax(1)[rows] / scale
-    padding = prediction.rows(
-        step.run({**_other_padding(tokens, padded), **masks}, evaluates=True, until=prediction.key, gradients=False)[
-            prediction.key
-        ]
-    )
+    filled = {**_other_padding(tokens, padded), **masks}
+    try:
+        filled_step = step.run(filled, evaluates=True, until=prediction.key, gradients=False)
+    except IndexError:
+        return None  # positions that the model counts by its tokens, as RoBERTa does, exceed its table
+    padding = prediction.rows(filled_step[prediction.key])
     moved_by_padding = (padding - before).abs().amax(1)[rows] / scale
     if prediction.value.shape[:2] == padded.shape:
         return None

@@ -10,6 +10,7 @@ import torch
 
 from leadline.frameworks.check.outcome import Tested, failed, not_applicable, one_line, passed
 from leadline.frameworks.torch.check.held_copies import live_copy
+from leadline.frameworks.torch.check.lost_averages import lost_average
 from leadline.frameworks.torch.check.model_labels import joined
 from leadline.frameworks.torch.check.outcome import CheckedStep
 from leadline.frameworks.torch.check.step_copy import StepCopy
@@ -62,8 +63,8 @@ def incomplete_state(subject: CheckedStep) -> Tested:
             _ADVICE,
             names=moved[:16],
         )
-    if (live := live_copy(step)) is not None:
-        return live
+    if (copied := live_copy(step) or lost_average(step)) is not None:
+        return copied
     random = _random_tensors(subject)
     if random:
         return failed(

@@ -16,7 +16,8 @@ from leadline.frameworks.check.outcome import NotRepeatableError, one_line
 from leadline.frameworks.check.samples import REDUCED_ROUNDING, ROUNDING
 from leadline.frameworks.torch.capture.autograd_graph import leaf_ids
 from leadline.frameworks.torch.check.model_labels import inner, joined, model_labels
-from leadline.frameworks.torch.check.step_tape import PartState, RecordedCall, StepTape, replaced, tensors_in
+from leadline.frameworks.torch.check.model_state import ModelState, modes, set_modes
+from leadline.frameworks.torch.check.step_tape import RecordedCall, StepTape, replaced, tensors_in
 from leadline.instrumentation.check import TimeLimit
 
 _SEED: Final = 20
@@ -40,6 +41,7 @@ class StepCopy:
         step_number: The train step.
         labels: What the names of each model's parts begin with: see ``model_labels``.
         parameters: The trained parameters of the optimizer, with their gradients as the optimizer will use them.
+        trained: The identities of what this optimizer and the others hold.
         inputs: The tensors that the calls were given and that none of them has returned; see ``leadline.frameworks.
             torch.check.batch``.
 
@@ -63,6 +65,7 @@ class StepCopy:
         self._limit, self._begun = limit, time.monotonic()
         groups = optimizer.param_groups
         self.parameters = [parameter for group in groups for parameter in group["params"] if parameter.requires_grad]
+        self.trained = {id(p) for o in (optimizer, *others) for group in o.param_groups for p in group["params"]}
         self.modules = list(dict.fromkeys(inner(call.function) for call in tape.calls if call.is_model))
         self._produced = {key for call in tape.calls for key in call.produced}
         self.losses = self._repeatable(tape.losses)
@@ -73,9 +76,8 @@ class StepCopy:
         self._kept = {key for key in tape.tensors if isinstance(tape.tensors[key], torch.nn.Parameter)} | buffers
         self._kept |= set(map(id, self.parameters))  # which may be plain tensors
         self._parts: dict[int, tuple[list[RecordedCall], dict[int, torch.Tensor]]] = {}
-        self.inputs = self._find_inputs(_slice(tape.calls, [self.loss], frozenset()))
-        self.calls = _slice(tape.calls, [self.loss], frozenset(self.inputs))
-        self._state = _State(self.modules, tape.states)
+        self.calls, self.inputs = self._part(self.loss)
+        self._state = ModelState(self.modules, tape.states)
         self._evaluated: dict[int, torch.Tensor] = {}
         self.labels = model_labels(self.modules)
         self.names = {
@@ -96,16 +98,17 @@ class StepCopy:
     def _find_inputs(self, calls: Sequence[RecordedCall]) -> dict[int, torch.Tensor]:
         """Return the tensors without gradients that models and differentiable functions are given, by identity.
 
-        One that is written again within the step, as labels that are filled again, is computed by its calls.
+        One that is written again within the step, as labels that are filled again, is computed by its calls. What a
+        model is given to differentiate its output by it, as for a gradient penalty, is one of them.
         """
         tensors = self.tape.tensors
         places = {id(call): at for at, call in enumerate(self.tape.calls)}
         written = {key: at for at, call in enumerate(self.tape.calls) for key in call.produced}
         entering: dict[int, int] = {}
         for call in calls:
-            if call.is_model or any(tensors[key].requires_grad for key in call.produced):
+            if call.is_model or any(tensors[key].requires_grad and not tensors[key].is_leaf for key in call.produced):
                 for key in call.consumed:
-                    if not tensors[key].requires_grad:
+                    if not tensors[key].requires_grad or (call.is_model and self._is_point(key)):
                         entering.setdefault(key, places[id(call)])
         made_by_models = {key for call in calls if call.is_model for key in call.produced}
         follows = made_by_models | {
@@ -117,11 +120,18 @@ class StepCopy:
             if key not in self._kept and key not in follows and tensors[key].numel() and written.get(key, -1) < at
         }
 
+    def _is_point(self, key: int) -> bool:
+        """Return whether a tensor is where a model's output is differentiated, and nothing that is trained."""
+        tensor = self.tape.tensors[key]
+        return tensor.requires_grad and tensor.is_leaf and key not in self.trained
+
     def _part(self, loss: int) -> tuple[list[RecordedCall], dict[int, torch.Tensor]]:
         """Return the calls that another loss of the step depends on, and their inputs."""
         if loss not in self._parts:
             inputs = self._find_inputs(_slice(self.tape.calls, [loss], frozenset()))
-            self._parts[loss] = _slice(self.tape.calls, [loss], frozenset(inputs)), inputs
+            calls = _slice(self.tape.calls, [loss], frozenset(inputs))
+            given = {key for call in calls for key in call.consumed}
+            self._parts[loss] = calls, {key: value for key, value in inputs.items() if key in given}
         return self._parts[loss]
 
     def _check_repeatable(self) -> None:
@@ -191,23 +201,29 @@ class StepCopy:
             evaluates: Whether models are in evaluation mode.
             seed: Draws other random numbers.
             until: The identity of the tensor after which no call is repeated; None: the loss.
-            gradients: Whether gradients are recorded where the step recorded them.
+            gradients: Whether gradients are recorded where the step recorded them; a step that differentiates needs
+                them on its way.
             loss: The identity of another loss of the step.
         """
         calls, inputs = (self.calls, self.inputs) if loss in (None, self.loss) else self._part(loss)
         fixed = {key: value.clone() for key, value in inputs.items()} | dict(given or {})
+        fixed |= {key: _point(fixed[key]) for key in inputs if self.tape.tensors[key].requires_grad}
         known: dict[int, torch.Tensor] = {}
-        with self._state.restored(), _modes(self.modules, evaluates=evaluates):
+        is_differentiated = differentiates(calls)
+        with self._state.restored(), modes(self.modules, evaluates=evaluates):
             _seed(_SEED if seed is None else seed)
             for call in calls:
                 if all(key in fixed for key in call.produced):
                     continue
                 if call.modes and not evaluates:
-                    _set_modes(call)
-                self._repeat(call, fixed, known, seed, gradients=gradients)
+                    set_modes(call)
+                self._repeat(call, fixed, known, seed, gradients=gradients or is_differentiated)
                 if until is not None and until in call.produced:
                     break
-        return Repeated({**known, **fixed}, loss or self.loss)
+        made = {**known, **fixed}
+        if is_differentiated and not gradients:
+            made = {key: value.detach() for key, value in made.items()}
+        return Repeated(made, loss or self.loss)
 
     def _repeat(
         self, call: RecordedCall, fixed: Values, known: dict[int, torch.Tensor], seed: int | None, *, gradients: bool
@@ -300,6 +316,11 @@ def function_name(call: RecordedCall) -> str:
     return type(inner(call.function)).__name__ if call.is_model else getattr(call.function, "__name__", "a function")
 
 
+def differentiates(calls: Iterable[RecordedCall]) -> bool:
+    """Return whether calls compute gradients, as that of a model's output for a penalty."""
+    return any(call.function is torch.autograd.grad for call in calls)
+
+
 def _slice(calls: Sequence[RecordedCall], roots: Iterable[int], leaves: frozenset[int]) -> list[RecordedCall]:
     """Return the calls on which tensors depend, if the leaves are given."""
     needed, kept = set(roots), []
@@ -309,6 +330,11 @@ def _slice(calls: Sequence[RecordedCall], roots: Iterable[int], leaves: frozense
             kept.append(call)
             needed |= {key for key in call.consumed if key not in leaves}
     return kept[::-1]
+
+
+def _point(value: torch.Tensor) -> torch.Tensor:
+    """Return a tensor by which the repeated step can differentiate."""
+    return value if value.requires_grad or not value.is_floating_point() else value.detach().clone().requires_grad_()
 
 
 def _updates_parameter(call: RecordedCall) -> bool:
@@ -325,69 +351,3 @@ def _seed(seed: int) -> None:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(seed)
-
-
-@contextmanager
-def _modes(modules: Sequence[torch.nn.Module], *, evaluates: bool) -> Iterator[None]:
-    """Put models into evaluation mode, and back."""
-    before = [(part, part.training) for module in modules for part in module.modules()]
-    try:
-        if evaluates:
-            for module in modules:
-                module.eval()
-        yield
-    finally:
-        for part, is_training in before:
-            part.training = is_training
-
-
-def _set_modes(call: RecordedCall) -> None:
-    """Put the parts of a model into the modes in which it was called."""
-    for part, is_training in zip(call.function.modules(), call.modes, strict=False):  # type: ignore[attr-defined]
-        part.training = is_training
-
-
-class _State:
-    """What a forward pass may change of models beside their parameters: buffers, and attributes."""
-
-    def __init__(self, modules: Sequence[torch.nn.Module], before: Mapping[int, PartState]) -> None:
-        """
-        Args:
-            before: The state before the step, by the identity of each part.
-        """
-        self._parts = [part for module in modules for part in module.modules()]
-        self._states = [before.get(id(part)) or PartState.of(part) for part in self._parts]
-        self._put_back()
-
-    def _put_back(self) -> None:
-        for part, state in zip(self._parts, self._states, strict=True):
-            kept = {name: part.__dict__[name] for name in ("_parameters", "_modules", "_buffers", "training")}
-            part.__dict__.clear()
-            part.__dict__.update(state.attributes | kept)
-            part._buffers.update(state.buffers)
-
-    @contextmanager
-    def replaced(self, part: torch.nn.Module, name: str, value: Any) -> Iterator[None]:
-        """Restore another value of an attribute or buffer within this block."""
-        state = self._states[next(at for at, known in enumerate(self._parts) if known is part)]
-        place: dict[str, Any] = state.buffers if name in state.buffers else state.attributes
-        before, place[name] = place[name], value
-        self._put_back()
-        try:
-            yield
-        finally:
-            place[name] = before
-            self._put_back()
-
-    @contextmanager
-    def restored(self) -> Iterator[None]:
-        """Let forward passes change copies of the tensors, and put everything back afterwards."""
-        for part, state in zip(self._parts, self._states, strict=True):
-            part._buffers.update({name: buffer.clone() for name, buffer in state.buffers.items()})
-            for name, value in state.attributes.items():
-                if isinstance(value, torch.Tensor) and not value.requires_grad:
-                    part.__dict__[name] = value.clone()
-        try:
-            yield
-        finally:
-            self._put_back()

@@ -124,6 +124,8 @@ class StepTape:
         states: The state of each part of a model before its first call, by the part's identity.
         values: The numbers and arrays of each module that the step before has called, as that step has left them, by
             the module's identity: see ``plain_values``.
+        last_states: The states that each recurrent layer has returned last in the step before, by the layer's identity.
+        random_batches: The tensors of the batches that data loaders have drawn at random within the step.
         of_others: The losses that other optimizers have used in the step, with these optimizers, in their order.
         left_over: The first elements of the gradients that were there when the step began, by the parameter's identity.
     """
@@ -136,6 +138,8 @@ class StepTape:
     left_over: dict[int, torch.Tensor] = field(default_factory=dict)
     states: dict[int, PartState] = field(default_factory=dict)
     values: dict[int, dict[str, Any]] = field(default_factory=dict)
+    last_states: dict[int, tuple[torch.Tensor, ...]] = field(default_factory=dict)
+    random_batches: list[torch.Tensor] = field(default_factory=list)
     of_others: list[tuple[list[torch.Tensor], Any]] = field(default_factory=list)
     begun_at: int = 0
     """The number of calls before the latest step of another optimizer: they were made for that one."""
@@ -238,8 +242,7 @@ class TapeMode(TorchFunctionMode):  # type: ignore[misc]
             self.tape.problem = self.tape.problem or TRANSFORMED
             return func(*args, **kwargs)
         self.attempt(self.keep_inputs, (args, kwargs))
-        name = getattr(func, "__name__", "")
-        random_state = torch.get_rng_state() if any(part in name for part in _RANDOM) else None
+        random_state = torch.get_rng_state() if draws_random_numbers(func) else None
         output = func(*args, **kwargs)
         self.attempt(self.add, func, args, kwargs, output, random_state)
         return output
@@ -277,6 +280,11 @@ class TapeMode(TorchFunctionMode):  # type: ignore[misc]
                 is_copied = tensor.numel() <= _MAX_COPIED
                 is_leaf = tensor.requires_grad and tensor.is_leaf
                 tape.inputs[key] = tensor.detach().clone().requires_grad_(is_leaf) if is_copied else tensor
+
+    def keep_batch(self, batch: Any, *, is_random: bool) -> None:
+        """Keep the tensors of a batch whose samples were drawn at random."""
+        if is_random and not self.paused and threading.get_ident() == self.thread:
+            self.tape.random_batches += tensors_in(batch)
 
     def keep_state(self, model: torch.nn.Module) -> None:
         """Keep the state of a model that is called for the first time."""
@@ -331,6 +339,12 @@ def _autocast() -> tuple[str, torch.dtype] | None:
         if torch.is_autocast_enabled(device):
             return device, torch.get_autocast_dtype(device)
     return None
+
+
+def draws_random_numbers(function: Callable[..., Any]) -> bool:
+    """Return whether a function of PyTorch may draw random numbers, by its name."""
+    name = getattr(function, "__name__", "")
+    return any(part in name for part in _RANDOM)
 
 
 def is_model(module: torch.nn.Module) -> bool:

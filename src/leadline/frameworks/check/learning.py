@@ -154,7 +154,7 @@ def judge_exchange(first: float, learned: float, exchanged: float, relabelled: f
     raises the loss, samples are compared with each other, and all that changed was their order.
 
     Args:
-        relabelled: The loss if each sample gets the labels of another one, and keeps its input.
+        relabelled: The loss if each sample gets the labels of another one, all of them once, and keeps its input.
         worth: What ``worth_of_input`` says of the model itself.
     """
     gain = first - learned

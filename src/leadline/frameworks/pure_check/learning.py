@@ -27,7 +27,7 @@ from leadline.frameworks.check.learning import (
 from leadline.frameworks.check.outcome import Tested, failed, not_applicable
 from leadline.frameworks.pure_check.batch import PureBatch, other_samples, seconds_left
 from leadline.frameworks.pure_check.constant import constant_loss
-from leadline.frameworks.pure_check.pure_step import Array, Leaf
+from leadline.frameworks.pure_check.pure_step import Array
 
 _BETAS: Final = (0.9, 0.999)
 _EPSILON: Final = 1e-8
@@ -176,17 +176,16 @@ def ignored_input(learning: Learning) -> Tested:
     if learning.weights is None:
         return not_applicable(NOT_LEARNED)
     learned = step.compute(weights=learning.weights, seed=SEED).loss
-    return judge_exchange(
-        learning.first, learned, _exchanged(learning, batch.inputs), _exchanged(learning, batch.labels)
-    )
-
-
-def _exchanged(learning: Learning, leaves: Sequence[Leaf]) -> float:
-    """Return the larger one of two losses in which each sample has these arrays of another one."""
-    step, batch = learning.step, learning.batch
-    others = [other_samples(batch, seed) for seed in (1, 2)]
-    given = [{leaf.key: leaf.value[chosen] for leaf in leaves if batch.has_samples(leaf)} for chosen in others]
-    return max(step.compute(arrays, weights=learning.weights, seed=SEED).loss for arrays in given)
+    exchanged = [
+        step.compute(batch.exchanged(other_samples(batch, seed)), weights=learning.weights, seed=SEED).loss
+        for seed in (1, 2)
+    ]
+    order = np.random.default_rng(3).permutation(batch.size)
+    others = np.roll(order, 1)[np.argsort(order)]
+    relabelled = step.compute(
+        {leaf.key: leaf.value[others] for leaf in labels}, weights=learning.weights, seed=SEED
+    ).loss
+    return judge_exchange(learning.first, learned, max(exchanged), relabelled)
 
 
 def _takes_input(batch: PureBatch) -> bool:

@@ -17,9 +17,9 @@ class IgnoredInput(CheckRule, frozen=True, kw_only=True):
     Not a number:
         A prediction, loss or gradient that is not finite makes the probe not applicable.
     Blind spots:
-        Not applicable where the loss is computed from the input itself, or has no labels that differ from sample to
-        sample. A compiled training or a sharded one is not copied, and a step that cannot be repeated on the copy
-        with the same loss is not tested.
+        Not applicable where the loss is computed from the input itself, has no labels that differ from sample to
+        sample, or compares samples with each other, so that it rises if only labels change places. A compiled training
+        or a sharded one is not copied, and a step that cannot be repeated on the copy with the same loss is not tested.
     Source:
         A. Karpathy, A Recipe for Training Neural Networks: "input-independent baseline".
     """

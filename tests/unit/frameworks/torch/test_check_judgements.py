@@ -16,6 +16,7 @@ from leadline.frameworks.check.samples import labels_shifted
 from leadline.frameworks.check.updates import judge_no_update
 from leadline.frameworks.torch.check.batch import Batch, Input, Prediction
 from leadline.frameworks.torch.check.direction import _labelled
+from leadline.frameworks.torch.check.learning import _permuted
 from leadline.frameworks.torch.check.probes import in_order
 from leadline.frameworks.torch.check.ranges import out_of_reach
 from leadline.frameworks.torch.check.step_tape import RecordedCall, plain_values
@@ -158,6 +159,12 @@ def test_samples_that_a_loss_compares_with_each_other_may_change_places(
     exchanged: float, relabelled: float, outcome: str
 ) -> None:
     assert judge_exchange(2.0, 0.1, exchanged, relabelled).outcome == outcome
+
+
+def test_labels_change_places_each_once_so_that_a_constant_prediction_keeps_its_loss() -> None:
+    others = _permuted(SimpleNamespace(size=9), 3).tolist()  # type: ignore[arg-type]
+    assert sorted(others) == list(range(9))
+    assert all(other != sample for sample, other in enumerate(others))
 
 
 def test_noise_on_the_input_of_a_model_is_no_label() -> None:

@@ -35,7 +35,7 @@ from leadline.frameworks.torch.check.batch import Batch, Input
 from leadline.frameworks.torch.check.loss_calls import constant_loss, loss_calls, target_of
 from leadline.frameworks.torch.check.outcome import CheckedStep
 from leadline.frameworks.torch.check.ranges import out_of_reach
-from leadline.frameworks.torch.check.step_copy import StepCopy
+from leadline.frameworks.torch.check.step_copy import StepCopy, Values
 from leadline.frameworks.torch.check.step_tape import RecordedCall
 
 _CLIPPED: Final = 0.98
@@ -107,9 +107,10 @@ def ignored_input(subject: CheckedStep) -> Tested:
             for parameter, value in zip(step.parameters, weights, strict=True):
                 parameter.copy_(value)
         learned = _loss(step)
-        exchanged, relabelled = _exchanged(step, batch, batch.inputs), _exchanged(step, batch, batch.labels)
+        others, exchanged = _permuted(batch, 3), _exchanged(step, batch)
+        relabelled = float(step.run(_chosen(batch.labels, others), seed=SEED, gradients=False).loss)
     is_trained = step.step_number >= TRAINED
-    worth = worth_of_input(step.step_number, _loss(step), _exchanged(step, batch, batch.inputs)) if is_trained else ""
+    worth = worth_of_input(step.step_number, _loss(step), _exchanged(step, batch)) if is_trained else ""
     return judge_exchange(first, learned, exchanged, relabelled, worth)
 
 
@@ -117,11 +118,20 @@ def _loss(step: StepCopy) -> float:
     return float(step.run(seed=SEED, gradients=False).loss)
 
 
-def _exchanged(step: StepCopy, batch: Batch, items: Sequence[Input]) -> float:
-    """Return the larger one of two losses in which each sample has these tensors of another one."""
-    others = [_others(batch, seed) for seed in (1, 2)]
-    given = [{item.key: item.with_samples(chosen) for item in items if item.axis is not None} for chosen in others]
+def _exchanged(step: StepCopy, batch: Batch) -> float:
+    """Return the larger one of two losses in which each sample has the input of another one."""
+    given = [_chosen(batch.inputs, _others(batch, seed)) for seed in (1, 2)]
     return max(float(step.run(inputs, seed=SEED, gradients=False).loss) for inputs in given)
+
+
+def _chosen(items: Sequence[Input], samples: torch.Tensor) -> Values:
+    return {item.key: item.with_samples(samples) for item in items if item.axis is not None}
+
+
+def _permuted(batch: Batch, seed: int) -> torch.Tensor:
+    """Return for each sample another one, each once, ``(samples,)``."""
+    order = torch.randperm(batch.size, generator=torch.Generator().manual_seed(seed))
+    return order.roll(1)[order.argsort()]
 
 
 def _learned(subject: CheckedStep, optimizer: Any, steps: int, max_norm: float = math.inf) -> list[float]:
@@ -202,7 +212,7 @@ def _others(batch: Batch, seed: int) -> torch.Tensor:
     """Return for each sample another one, with other labels where there is one, ``(samples,)``."""
     rows = [item.rows().reshape(batch.size, -1) for item in batch.labels if item.axis is not None]
     order = torch.randperm(batch.size, generator=torch.Generator().manual_seed(seed))
-    chosen = order.roll(1)[order.argsort()]
+    chosen = _permuted(batch, seed)
     for sample in range(batch.size):
         differ = torch.stack([(row != row[sample]).any(1) for row in rows]).any(0)[order]
         if bool(differ.any()):

@@ -38,14 +38,14 @@ class Scored:
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class GuessedMetric:
     """The value of a metric that a predictor without input reaches, and that of a perfect one."""
 
     level: float
     perfect: float = 0.0
 
 
-def guess_of(metric: str, scored: Scored) -> Guess | None:
+def guess_of(metric: str, scored: Scored) -> GuessedMetric | None:
     """Return what guessing reaches in a metric of XGBoost or LightGBM: the best constant, or the mean of all orders.
 
     Units:
@@ -69,15 +69,15 @@ def guess_of(metric: str, scored: Scored) -> Guess | None:
     return _of_constant(metric, labels, weights / weights.sum(), scored.quantiles)
 
 
-def _of_constant(metric: str, labels: Floats, weights: Floats, quantiles: tuple[float, ...]) -> Guess | None:
+def _of_constant(metric: str, labels: Floats, weights: Floats, quantiles: tuple[float, ...]) -> GuessedMetric | None:
     mean = float(labels @ weights)
     if metric in _POWERS:
-        return Guess(float((labels - mean) ** 2 @ weights) ** _POWERS[metric])
+        return GuessedMetric(float((labels - mean) ** 2 @ weights) ** _POWERS[metric])
     if metric in ("l1", "mae"):
-        return Guess(2 * pinball(labels, weights, 0.5))
+        return GuessedMetric(2 * pinball(labels, weights, 0.5))
     if metric == "quantile":
         losses = [pinball(labels, weights, quantile) for quantile in quantiles]
-        return Guess(sum(losses) / len(losses)) if losses else None
+        return GuessedMetric(sum(losses) / len(losses)) if losses else None
     if metric in ("poisson", "poisson-nloglik"):
         constant = float(np.vectorize(math.lgamma)(labels + 1) @ weights) if metric == "poisson-nloglik" else 0.0
         return poisson(labels, weights, constant) if labels.min() >= 0 else None
@@ -86,7 +86,7 @@ def _of_constant(metric: str, labels: Floats, weights: Floats, quantiles: tuple[
     if metric in ("mlogloss", "multi_logloss"):
         return _of_classes(labels, weights)
     if metric == "auc":
-        return Guess(0.5, 1.0) if labels.min() < labels.max() else None
+        return GuessedMetric(0.5, 1.0) if labels.min() < labels.max() else None
     return None
 
 
@@ -102,7 +102,7 @@ def pinball(values: Floats, weights: Floats, quantile: float) -> float:
     return float(np.where(errors < 0, (quantile - 1) * errors, quantile * errors) @ weights)
 
 
-def poisson(values: Floats, weights: Floats, constant: float = 0.0) -> Guess:
+def poisson(values: Floats, weights: Floats, constant: float = 0.0) -> GuessedMetric:
     """Return the Poisson loss of the mean, ``rate - y log(rate)``, and that of rates which are the values.
 
     Shape:
@@ -112,36 +112,36 @@ def poisson(values: Floats, weights: Floats, constant: float = 0.0) -> Guess:
     """
     mean = float(values @ weights)
     perfect = float((values - _times_log(values)) @ weights)
-    return Guess(mean - float(_times_log(np.array([mean]))[0]) + constant, perfect + constant)
+    return GuessedMetric(mean - float(_times_log(np.array([mean]))[0]) + constant, perfect + constant)
 
 
 def _times_log(values: Floats) -> Floats:
     return values * np.log(np.where(values > 0, values, 1.0))
 
 
-def _of_shares(labels: Floats, weights: Floats) -> Guess:
+def _of_shares(labels: Floats, weights: Floats) -> GuessedMetric:
     """Return the binary entropy of the mean of probabilities."""
 
     def entropy(shares: Floats) -> Floats:
         return -_times_log(shares) - _times_log(1 - shares)
 
-    return Guess(float(entropy(np.array([labels @ weights]))[0]), float(entropy(labels) @ weights))
+    return GuessedMetric(float(entropy(np.array([labels @ weights]))[0]), float(entropy(labels) @ weights))
 
 
-def _of_classes(labels: Floats, weights: Floats) -> Guess | None:
+def _of_classes(labels: Floats, weights: Floats) -> GuessedMetric | None:
     classes = labels.astype(np.int64)
     if classes.min() < 0 or classes.max() >= MAX_CLASSES or (classes != labels).any():
         return None
     shares = np.bincount(classes, weights).astype(np.float64)
-    return Guess(-float(_times_log(shares).sum()))
+    return GuessedMetric(-float(_times_log(shares).sum()))
 
 
-def _of_order(metric: str, place: int, scored: Scored) -> Guess | None:
+def _of_order(metric: str, place: int, scored: Scored) -> GuessedMetric | None:
     """Return the mean of a metric of ranking over all orders of each group."""
     of_group = _ndcg if metric == "ndcg" else _precision
     values = [of_group(labels, place or len(labels), scored) for labels in _groups(scored)]
     known = [value for value in values if value is not None]
-    return Guess(sum(known) / len(known), 1.0) if known and len(known) == len(values) else None
+    return GuessedMetric(sum(known) / len(known), 1.0) if known and len(known) == len(values) else None
 
 
 def _groups(scored: Scored) -> Iterator[Floats]:

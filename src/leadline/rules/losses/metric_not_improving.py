@@ -28,7 +28,7 @@ from leadline.rules.losses import gradient_sizes, update_sizes
 from leadline.rules.losses.block_means import BlockMeans
 from leadline.rules.losses.given_loss import NEEDS
 from leadline.rules.losses.gradient_sizes import GradientSizes
-from leadline.rules.losses.trivial_level import MIN_VALUES, LabelsByCall, Level, is_comparable
+from leadline.rules.losses.trivial_level import MIN_VALUES, LabelsByCall, TrivialLevel, is_comparable
 from leadline.rules.messages import fired, too_few
 from leadline.rules.robust import mann_kendall
 from leadline.rules.update_limits import UpdateLimits
@@ -293,7 +293,7 @@ def _is_of_known_data(reading: TensorReading) -> bool:
     return PRINTED not in reading.collections or stem_of(reading.tensor)[0] == "validation"
 
 
-def _start(curve: _Curve) -> Level:
+def _start(curve: _Curve) -> TrivialLevel:
     """Return the first tenth of a metric."""
     first = curve.blocks.means[: max(1, len(curve.blocks.means) // 10)]
-    return Level(sum(first) / len(first), "at the start")
+    return TrivialLevel(sum(first) / len(first), "at the start")

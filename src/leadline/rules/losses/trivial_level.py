@@ -65,7 +65,7 @@ _FACT: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class TrivialLevel:
     """The value of a metric that a predictor without input would reach."""
 
     value: float
@@ -194,15 +194,15 @@ class LabelsByCall:
         """Return the number of labels with a class."""
         return sum(sum(call.counts.values()) for call in self._calls.values())
 
-    def level(self, name: str) -> Level | None:
+    def level(self, name: str) -> TrivialLevel | None:
         """Return the value of a metric that a predictor without input would reach; None: it is not known."""
         if name in self._guesses:
             predictor, found = self._guesses[name]
-            return Level(found.get(facts.GUESS_LEVEL, math.nan), predictor, found.get(facts.PERFECT_LEVEL, 0.0))
+            return TrivialLevel(found.get(facts.GUESS_LEVEL, math.nan), predictor, found.get(facts.PERFECT_LEVEL, 0.0))
         if "acc" in name.lower():
             counts = _joined(self._calls.values()).counts
             share = max(counts.values()) / sum(counts.values()) if len(counts) > 1 else None
-            return Level(share, "always naming the most frequent label", 1.0) if share is not None else None
+            return TrivialLevel(share, "always naming the most frequent label", 1.0) if share is not None else None
         call = self._calls.get(call_name(name))
         if call is None and len(self._calls) == 1:
             ((only, call),) = self._calls.items()
@@ -217,43 +217,45 @@ class LabelsByCall:
         call = self._calls.get(call_name(name))
         return call.largest_square() if call is not None and _SQUARES.search(name) else None
 
-    def level_of_only_call(self) -> Level | None:
+    def level_of_only_call(self) -> TrivialLevel | None:
         """Return the loss of guessing where a single loss call is known, from its number of classes; None: unknown."""
         if len(self._given) != 1:
             return None
         (loss,) = self._given.values()
         classes = loss.number(facts.SOFTMAX_SIZE) or loss.number(facts.CLASSES)
         if loss.kind in _OF_CLASSES and classes > 1:
-            return Level(math.log(classes), f"guessing among {classes:,.0f} classes")
+            return TrivialLevel(math.log(classes), f"guessing among {classes:,.0f} classes")
         has_both = loss.number(facts.LABEL_MIN) < loss.number(facts.LABEL_MAX)
-        return Level(math.log(2), "guessing between two classes") if loss.kind in _OF_TWO and has_both else None
+        return TrivialLevel(math.log(2), "guessing between two classes") if loss.kind in _OF_TWO and has_both else None
 
 
-def _of_distribution(name: str, call: LabelDistribution, given: GivenLoss | None, *, is_weighted: bool) -> Level | None:
+def _of_distribution(
+    name: str, call: LabelDistribution, given: GivenLoss | None, *, is_weighted: bool
+) -> TrivialLevel | None:
     if BINARY_ENTROPY.search(name):
         mean = call.mean()
         is_known = mean is not None and 0 < mean < 1
-        return Level(_binary_entropy(mean), _GUESSING) if is_known else None  # type: ignore[arg-type]
+        return TrivialLevel(_binary_entropy(mean), _GUESSING) if is_known else None  # type: ignore[arg-type]
     if ENTROPY.search(name):
         entropy = None if is_weighted else call.entropy()  # the mean is another one with weights of classes
-        return Level(entropy, _GUESSING) if entropy is not None else None
+        return TrivialLevel(entropy, _GUESSING) if entropy is not None else None
     variance = call.variance()
     if variance is None:  # not known, or of labels of the model's own making
         return None
     if _SQUARES.search(name):
-        return Level(variance, _MEAN)
+        return TrivialLevel(variance, _MEAN)
     quantiles = call.all_quantiles()
     if quantiles is None:
         return None
     from leadline.statistics.guessing import pinball
 
     if _ABSOLUTES.search(name):
-        return Level(2 * pinball(*quantiles, 0.5), _MEDIAN)
+        return TrivialLevel(2 * pinball(*quantiles, 0.5), _MEDIAN)
     poisson = _POISSON.search(name)
     return _of_poisson(*quantiles, given, has_logarithm=bool(poisson["of_logarithm"])) if poisson is not None else None
 
 
-def _of_poisson(values: Floats, shares: Floats, given: GivenLoss | None, *, has_logarithm: bool) -> Level | None:
+def _of_poisson(values: Floats, shares: Floats, given: GivenLoss | None, *, has_logarithm: bool) -> TrivialLevel | None:
     """Return the level of a Poisson loss; None: it is not known whether it has the part of the labels alone.
 
     Args:
@@ -272,7 +274,7 @@ def _of_poisson(values: Floats, shares: Floats, given: GivenLoss | None, *, has_
         stirling = large * np.log(large) - large + 0.5 * np.log(2 * math.pi * large)
         of_labels = float(np.where(values > 1, stirling, 0.0) @ shares)
     guess = poisson(values, shares, of_labels)
-    return Level(guess.level, _MEAN, guess.perfect)
+    return TrivialLevel(guess.level, _MEAN, guess.perfect)
 
 
 def _counted(vector: TensorVector) -> tuple[Floats, Floats]:

@@ -45,6 +45,7 @@ class Given(NamedTuple):
         group: Elements along that axis for each sample.
         channels: The axis of the channels of images.
         is_scaled_later: Whether the model may scale it itself, so that large values are no mistake.
+        is_answer: Whether it is a label for certain: an action that a policy chose follows from what it was given.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Given(NamedTuple):
     group: int = 1
     channels: int = 1
     is_scaled_later: bool = False
+    is_answer: bool = True
 
     @property
     def is_float(self) -> bool:
@@ -113,7 +115,7 @@ def _leak(item: Given, labels: Sequence[Given]) -> Problem | None:
     value = item.value
     if not item.is_float or value.ndim != 2 or item.axis != 0 or len(value) < _LEAST_SAMPLES:
         return None
-    for label in labels:
+    for label in filter(lambda label: label.is_answer, labels):
         target = np.squeeze(label.value).astype(np.float64)
         if target.ndim != 1 or len(target) != len(value) or label.axis != 0 or target.std() == 0:
             continue

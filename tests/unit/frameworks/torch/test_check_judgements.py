@@ -17,6 +17,7 @@ from leadline.frameworks.check.updates import judge_no_update
 from leadline.frameworks.torch.check.batch import Batch, Input, Prediction
 from leadline.frameworks.torch.check.direction import _labelled
 from leadline.frameworks.torch.check.learning import _permuted
+from leadline.frameworks.torch.check.loss_calls import targets_of
 from leadline.frameworks.torch.check.probes import in_order
 from leadline.frameworks.torch.check.ranges import out_of_reach
 from leadline.frameworks.torch.check.step_tape import RecordedCall, plain_values
@@ -182,3 +183,30 @@ def test_noise_on_the_input_of_a_model_is_no_label() -> None:
     given = [Input(id(one), "labels", one, is_model_input=False, axis=0) for one in (noise, labels)]
     batch.labels = [*given, Input(7, "y", labels, is_model_input=True, axis=0)]
     assert [item.key for item in batch.labels_of_loss] == [id(labels), 7]
+
+
+def test_an_action_that_follows_from_a_feature_is_no_label_among_the_features() -> None:
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(64, 5)).astype("float32")
+    features[:, 2] = generator.integers(0, 2, 64)
+    given = Given("x", features, "float32", 0)
+    chosen = Given("action", features[:, 2].astype("int64"), "int64", 0)
+    assert judge_inputs([given], [chosen], 64).outcome == "failed"
+    assert judge_inputs([given], [chosen._replace(is_answer=False)], 64).outcome == "passed"
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", "by hand"])
+def test_targets_are_those_of_standard_losses_and_what_they_were_computed_from(loss: str) -> None:
+    labels = torch.tensor([1.0, 0.0, 1.0])
+    target = labels.long()
+    logits = torch.randn(3, 2, requires_grad=True)
+    calls = [RecordedCall(torch.Tensor.long, (labels,), {}, target, has_gradients=False, autocast=None)]
+    calls[0].consumed, calls[0].produced = (id(labels),), (id(target),)
+    if loss == "cross_entropy":
+        output = functional.cross_entropy(logits, target)
+        calls.append(
+            RecordedCall(functional.cross_entropy, (logits, target), {}, output, has_gradients=True, autocast=None)
+        )
+        calls[1].consumed, calls[1].produced = (id(logits), id(target)), (id(output),)
+    found = targets_of(SimpleNamespace(calls=calls, tape=SimpleNamespace(calls=calls)))  # type: ignore[arg-type]
+    assert found == ({id(labels), id(target)} if loss == "cross_entropy" else set())

@@ -35,6 +35,15 @@ def target_of(call: RecordedCall) -> torch.Tensor | None:
     return given if isinstance(given, torch.Tensor) else None
 
 
+def targets_of(step: StepCopy) -> set[int]:
+    """Return the targets of PyTorch's losses in a step, and the tensors that they were computed from."""
+    found = {id(target) for call in loss_calls(step.calls) if (target := target_of(call)) is not None}
+    for call in reversed(step.tape.calls):
+        if found & set(call.produced):
+            found |= set(call.consumed)
+    return found
+
+
 def values_of(calls: list[RecordedCall], repeated: Repeated) -> list[float]:
     """Return the values of losses in a repeated step."""
     return [float(repeated[id(call.output)].detach()) for call in calls]

@@ -9,7 +9,7 @@ import torch
 from leadline.frameworks.check.model_inputs import Given, judge_inputs
 from leadline.frameworks.check.outcome import Tested, failed
 from leadline.frameworks.torch.check.batch import Input
-from leadline.frameworks.torch.check.loss_calls import loss_calls
+from leadline.frameworks.torch.check.loss_calls import loss_calls, targets_of
 from leadline.frameworks.torch.check.outcome import CheckedStep
 
 _LEAST_ELEMENTS: Final = 8
@@ -20,8 +20,12 @@ def model_inputs(subject: CheckedStep) -> Tested:
     batch = subject.batch
     if (found := _rounded_to_one_number(subject)) is not None:
         return found
-    inputs, labels = list(map(_given, batch.inputs)), list(map(_given, batch.labels))
-    return judge_inputs(inputs, labels, batch.size, may_repeat=not loss_calls(subject.step.calls))
+    calls, answers = loss_calls(subject.step.calls), targets_of(subject.step)
+    inputs = list(map(_given, batch.inputs))
+    labels = [
+        _given(item)._replace(is_answer=item.value.is_floating_point() or item.key in answers) for item in batch.labels
+    ]
+    return judge_inputs(inputs, labels, batch.size, may_repeat=not calls)
 
 
 def _rounded_to_one_number(subject: CheckedStep) -> Tested | None:

@@ -10,12 +10,12 @@ from leadline.frameworks.kit.watched_metrics import checks_of, of_callbacks
 from leadline.frameworks.patches import Patches
 from leadline.instrumentation.guard import Guard
 
-_AHEAD = ("on_epoch_begin", "on_train_batch_begin")
-"""What callbacks log in these belongs to the step that follows."""
-
 
 def follow_callbacks(patches: Patches, callback_list: type, callbacks: StepCallbacks, guard: Guard) -> None:
-    """Replace the methods of a class of lists of callbacks that matter."""
+    """Replace the methods that call callbacks ahead of a step: what these log belongs to the step that follows.
+
+    ``on_train_begin`` stays as it is: our callback for Keras finds the loop among its callers.
+    """
     progress, fact = callbacks.timeline.progress, callbacks.facts.of("what callbacks watch is")
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,13 +31,14 @@ def follow_callbacks(patches: Patches, callback_list: type, callbacks: StepCallb
     def note(listed: Any) -> None:
         callbacks.record_checks(checks_of(of_callbacks(getattr(listed, "callbacks", None))))
 
-    def make_begin(original: Callable[..., Any]) -> Callable[..., Any]:
-        def on_train_begin(listed: Any, *args: Any, **kwargs: Any) -> Any:
+    def make_epoch(original: Callable[..., Any]) -> Callable[..., Any]:
+        announced = make(original)
+
+        def on_epoch_begin(listed: Any, *args: Any, **kwargs: Any) -> Any:
             guard.run(fact.call, note, listed)
-            return original(listed, *args, **kwargs)
+            return announced(listed, *args, **kwargs)
 
-        return on_train_begin
+        return on_epoch_begin
 
-    for name in _AHEAD:
-        patches.replace(callback_list, name, make)
-    patches.replace(callback_list, "on_train_begin", make_begin)
+    patches.replace(callback_list, "on_epoch_begin", make_epoch)
+    patches.replace(callback_list, "on_train_batch_begin", make)

@@ -137,7 +137,9 @@ class CheckHooks:
             self._begin_recording(optimizer)
         elif self._checks.checks_step(self._steps + 1):
             self._recording.replace(
-                torch.nn.Module, "__call__", lambda call: _noted_module(call, self._called, self._last_states)
+                torch.nn.Module,
+                "__call__",
+                lambda call: _noted_module(call, self._called, self._note_state),
             )
 
     def _before_step(self, optimizer: Any) -> None:
@@ -177,6 +179,15 @@ class CheckHooks:
         self._called.clear()
         mode.tape.last_states, self._last_states = self._last_states, {}
 
+    def _note_state(self, layer: torch.nn.Module, output: Any) -> None:
+        """Keep the state that a recurrent layer has returned in the step before the one that is recorded."""
+        if not is_transformed():
+            self._fact.call(self._keep_state, layer, output)
+
+    def _keep_state(self, layer: torch.nn.Module, output: Any) -> None:
+        with unseen():
+            self._last_states[id(layer)] = last_state(output)
+
     def _keep_gradients(self, optimizer: Any, mode: TapeMode) -> None:
         """Keep some elements of the gradients of the step before: they should be gone when the next ones are added."""
         with unseen():
@@ -199,14 +210,13 @@ class CheckHooks:
 def _noted_module(
     original: Callable[..., Any],
     called: dict[int, weakref.ref[torch.nn.Module]],
-    last_states: dict[int, tuple[torch.Tensor, ...]],
+    note_state: Callable[[torch.nn.Module, Any], object],
 ) -> Callable[..., Any]:
     def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         called[id(module)] = weakref.ref(module)
         output = original(module, *args, **kwargs)
         if isinstance(module, torch.nn.RNNBase):
-            with unseen():
-                last_states[id(module)] = last_state(output)
+            note_state(module, output)
         return output
 
     return hide_from_dynamo(call)

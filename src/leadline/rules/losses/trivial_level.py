@@ -145,20 +145,20 @@ class LabelsByCall:
         """Return what is read of labels.
 
         Args:
-            end: The train step up to which they are read at every step.
+            end: The train step up to which they are read at every step; what guessing reaches at the first two.
             every: They are read at every such step, too; None: at no others.
         """
         wanted = (
-            ("labels", None, _LABEL_STATISTICS),
-            ("labels", _SORTED, (_QUANTILES,)),
-            (CHECKS, f"/({'|'.join(facts.GUESSES)})$", ("value",)),
+            ("labels", None, _LABEL_STATISTICS, end),
+            ("labels", _SORTED, (_QUANTILES,), end),
+            (CHECKS, f"/({'|'.join(facts.GUESSES)})$", ("value",), min(end, facts.FACT_STEPS)),
         )
         return tuple(
             TensorNeed(
                 collection, regex=regex, statistics=statistics, modes=("train",), is_optional=True, end=last, every=step
             )
-            for collection, regex, statistics in wanted
-            for last, step in ((end, None), (None, every))
+            for collection, regex, statistics, first_steps in wanted
+            for last, step in ((first_steps, None), (None, every))
             if last or step
         )
 

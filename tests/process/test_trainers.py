@@ -23,7 +23,7 @@ MISTAKES = {
 REMARKS = {
     "ended": "the end token (2), which is the token of padding, too, occurs in 16 of the first 16 sequences, and never",
     "packed": "4 of the first 4 rows hold several samples (position_ids begin again), and each attends to those before",
-    "new_tokens": "2 tokens of a batch have the same row in the embedding, which is frozen",
+    "new_tokens": "2 tokens of a batch got a row when the embedding was enlarged",
     "templated": "the sequences of a batch begin with the same 6 tokens, and these are labels, as are 100 % of all",
     "dialogues": "all sequences of a batch hold the same tokens in a row, behind their beginnings (a template), and",
     "pretrained": "the beginning token (1) occurs in none of the first 16 sequences",

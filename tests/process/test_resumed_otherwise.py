@@ -17,7 +17,7 @@ NAMED = {
     "data": (),
     "optimizer": ("the optimizer had counted no step", "Adam/lr is 0.2"),
     "schedule": ("Adam/lr is 0.2",),
-    "moments": ("the norm of Adam/exp_avg_sq is 0 (at step 40 it was",),
+    "moments": ("the norm of Adam/exp_avg_sq is 0 (at step ",),
     "weights": ("mse_loss_output_0 is",),
 }
 """By what is not restored, what the finding names."""

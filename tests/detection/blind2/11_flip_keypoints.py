@@ -50,9 +50,16 @@ def main():
     train = DataLoader(Faces(*faces(2000, generator), augment=True), batch_size=64, shuffle=True)
     val = DataLoader(Faces(*faces(400, generator), augment=False), batch_size=200)
     model = nn.Sequential(
-        nn.Conv2d(1, 16, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.ReLU(),
-        nn.Flatten(), nn.Linear(32 * 36, 64), nn.ReLU(), nn.Linear(64, 14), nn.Unflatten(1, (7, 2)),
-    )  # fmt: skip
+        nn.Conv2d(1, 16, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(32 * 36, 64),
+        nn.ReLU(),
+        nn.Linear(64, 14),
+        nn.Unflatten(1, (7, 2)),
+    )
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     for epoch in range(8):
         model.train()

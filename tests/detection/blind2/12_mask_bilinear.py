@@ -55,9 +55,14 @@ def main():
     val_images, _, val_masks = load(80, generator)
     loader = DataLoader(TensorDataset(images, labels), batch_size=20, shuffle=True)
     model = nn.Sequential(
-        nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(),
-        nn.Conv2d(16, 16, 3, padding=2, dilation=2), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 4, 1),
-    )  # fmt: skip
+        nn.Conv2d(3, 16, 3, padding=1),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.Conv2d(16, 16, 3, padding=2, dilation=2),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.Conv2d(16, 4, 1),
+    )
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for epoch in range(10):
         model.train()

@@ -55,14 +55,28 @@ def main():
     train, val = reviews(1600, rng), reviews(300, rng)
     model = BertForSequenceClassification(
         BertConfig(
-            vocab_size=WORDS, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
-            max_position_embeddings=64, pad_token_id=PAD, num_labels=2,
+            vocab_size=WORDS,
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            intermediate_size=64,
+            max_position_embeddings=64,
+            pad_token_id=PAD,
+            num_labels=2,
         )
-    )  # fmt: skip
+    )
     arguments = TrainingArguments(
-        output_dir=tempfile.mkdtemp(), num_train_epochs=4, per_device_train_batch_size=32, learning_rate=2e-3,
-        eval_strategy="epoch", logging_steps=25, save_strategy="no", report_to="none", disable_tqdm=True, use_cpu=True,
-    )  # fmt: skip
+        output_dir=tempfile.mkdtemp(),
+        num_train_epochs=4,
+        per_device_train_batch_size=32,
+        learning_rate=2e-3,
+        eval_strategy="epoch",
+        logging_steps=25,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        use_cpu=True,
+    )
     trainer = Trainer(
         model, arguments, train_dataset=Reviews(train), eval_dataset=Reviews(val), compute_metrics=accuracy
     )

@@ -56,15 +56,34 @@ def main():
     train, val = tickets(1200, rng), tickets(200, rng)
     model = LlamaForCausalLM(
         LlamaConfig(
-            vocab_size=len(tok), hidden_size=48, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
-            num_key_value_heads=4, max_position_embeddings=128, pad_token_id=0, bos_token_id=None, eos_token_id=2,
+            vocab_size=len(tok),
+            hidden_size=48,
+            intermediate_size=96,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=4,
+            max_position_embeddings=128,
+            pad_token_id=0,
+            bos_token_id=None,
+            eos_token_id=2,
         )
-    )  # fmt: skip
+    )
     arguments = SFTConfig(
-        output_dir=tempfile.mkdtemp(), max_length=96 if FIXED else 24, completion_only_loss=True, packing=False,
-        num_train_epochs=6, per_device_train_batch_size=32, learning_rate=3e-3, logging_steps=20, use_cpu=True,
-        bf16=False, save_strategy="no", report_to="none", disable_tqdm=True, gradient_checkpointing=False,
-    )  # fmt: skip
+        output_dir=tempfile.mkdtemp(),
+        max_length=96 if FIXED else 24,
+        completion_only_loss=True,
+        packing=False,
+        num_train_epochs=6,
+        per_device_train_batch_size=32,
+        learning_rate=3e-3,
+        logging_steps=20,
+        use_cpu=True,
+        bf16=False,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        gradient_checkpointing=False,
+    )
     trainer = SFTTrainer(model, args=arguments, train_dataset=Dataset.from_list(train), processing_class=tok)
     trainer.train()
     print(f"final val acc {accuracy(model, tok, val):.3f}")

@@ -51,18 +51,30 @@ def main():
     generator = torch.Generator().manual_seed(0)
     model = GPT2LMHeadModel(
         GPT2Config(
-            vocab_size=WORDS, n_positions=LENGTH, n_embd=48, n_layer=2, n_head=4, bos_token_id=None, eos_token_id=None,
-            resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+            vocab_size=WORDS,
+            n_positions=LENGTH,
+            n_embd=48,
+            n_layer=2,
+            n_head=4,
+            bos_token_id=None,
+            eos_token_id=None,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
         )
-    )  # fmt: skip
+    )
     pretrain(model, generator)
 
     end_of_turn, assistant = WORDS, WORDS + 1
     model.resize_token_embeddings(WORDS + 2)
     config = LoraConfig(
-        task_type="CAUSAL_LM", r=8, lora_alpha=16, target_modules=["c_attn"], fan_in_fan_out=True,
+        task_type="CAUSAL_LM",
+        r=8,
+        lora_alpha=16,
+        target_modules=["c_attn"],
+        fan_in_fan_out=True,
         modules_to_save=["wte", "lm_head"] if FIXED else None,
-    )  # fmt: skip
+    )
     model = get_peft_model(model, config)
     model.print_trainable_parameters()
 

@@ -30,9 +30,14 @@ class Model(L.LightningModule):
     def __init__(self):
         super().__init__()
         self.net = nn.Sequential(
-            nn.Unflatten(1, (1, 32)), nn.Conv1d(1, 16, 9, padding=4), nn.ReLU(), nn.Conv1d(16, 16, 5, padding=2),
-            nn.ReLU(), nn.Flatten(), nn.Linear(16 * 32, 3),
-        )  # fmt: skip
+            nn.Unflatten(1, (1, 32)),
+            nn.Conv1d(1, 16, 9, padding=4),
+            nn.ReLU(),
+            nn.Conv1d(16, 16, 5, padding=2),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(16 * 32, 3),
+        )
 
     def step(self, batch, stage):
         x, y = batch
@@ -63,9 +68,13 @@ def main():
     folder = tempfile.mkdtemp()
     checkpoint = ModelCheckpoint(dirpath=folder, monitor="val_loss", mode="min" if FIXED else "max", save_top_k=1)
     trainer = L.Trainer(
-        max_epochs=8, accelerator="cpu", logger=False, callbacks=[checkpoint], enable_progress_bar=False,
+        max_epochs=8,
+        accelerator="cpu",
+        logger=False,
+        callbacks=[checkpoint],
+        enable_progress_bar=False,
         enable_model_summary=False,
-    )  # fmt: skip
+    )
     trainer.fit(Model(), train, val)
     print("last epoch:", {k: round(v.item(), 3) for k, v in trainer.callback_metrics.items()})
     model = Model.load_from_checkpoint(checkpoint.best_model_path)

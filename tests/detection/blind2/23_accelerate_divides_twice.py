@@ -52,9 +52,14 @@ def main():
     train = DataLoader(TensorDataset(*digits(2400, generator)), batch_size=8, shuffle=True)
     val = DataLoader(TensorDataset(*digits(500, generator)), batch_size=100)
     model = nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(),
-        nn.Flatten(), nn.Linear(32 * 42, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(32 * 42, 10),
+    )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     model, optimizer, train, val = accelerator.prepare(model, optimizer, train, val)
     for epoch in range(3):

@@ -26,8 +26,13 @@ def main():
     test_x, test_y = customers(4000, rng)
     watched = [(train, "train"), (val, "eval")] if FIXED else [(val, "eval"), (train, "train")]
     parameters = {
-        "objective": "binary:logistic", "eval_metric": "logloss", "eta": 0.15, "max_depth": 5, "nthread": 2, "seed": 0,
-    }  # fmt: skip
+        "objective": "binary:logistic",
+        "eval_metric": "logloss",
+        "eta": 0.15,
+        "max_depth": 5,
+        "nthread": 2,
+        "seed": 0,
+    }
     model = xgb.train(parameters, train, num_boost_round=300, evals=watched, early_stopping_rounds=20, verbose_eval=50)
     test = xgb.DMatrix(test_x)
     predicted = model.predict(test, iteration_range=(0, model.best_iteration + 1))

@@ -188,31 +188,6 @@ def test_an_optimizer_that_steps_owns_the_clock(tmp_path: Path) -> None:
     assert next(iter(run.worker_documents().values())).optimizers == ("SGD",)
 
 
-def test_weights_that_are_moved_for_a_second_backward_pass_are_no_step(tmp_path: Path) -> None:
-    model = net()
-    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
-
-    def train() -> None:
-        for _ in range(4):  # as sharpness-aware minimization does
-            functional.cross_entropy(model(X), Y).backward()
-            moved = [0.01 * parameter.grad for parameter in model.parameters()]
-            with torch.no_grad():
-                for parameter, by in zip(model.parameters(), moved, strict=True):
-                    parameter += by
-            optimizer.zero_grad()
-            functional.cross_entropy(model(X), Y).backward()
-            with torch.no_grad():
-                for parameter, by in zip(model.parameters(), moved, strict=True):
-                    parameter -= by
-            optimizer.step()
-            optimizer.zero_grad()
-
-    run = watch(tmp_path, train, preset="light")
-    assert run.steps() == list(range(4))
-    assert next(iter(run.worker_documents().values())).optimizers == ("SGD",)
-    assert run.trainings() == (0,)
-
-
 def test_a_forgotten_step_does_not_hide_the_training(tmp_path: Path) -> None:
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)

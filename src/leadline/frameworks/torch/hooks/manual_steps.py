@@ -17,7 +17,7 @@ from leadline.frameworks.torch.capture.manual_updates import (
 )
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
-from leadline.frameworks.torch.naming.model_names import ParameterNames, live_optimizers, parameters_of
+from leadline.frameworks.torch.naming.model_names import ParameterNames, parameters_of
 
 _FEW_LEAVES: Final = 64
 _RENEWALS: Final = 3
@@ -36,8 +36,7 @@ class ManualSteps:
 
     **Not every backward pass is training** - steps are counted once an update was seen; at once if there is no
     optimizer in the process and a model is in training mode; and if gradients are renewed again and again although an
-    optimizer exists: then somebody has forgotten to step it. The first change of weights that an optimizer holds is not
-    taken for an update: it may move them for a second backward pass, ahead of the optimizer's step (SAM).
+    optimizer exists: then somebody has forgotten to step it.
     """
 
     def __init__(
@@ -58,8 +57,6 @@ class ManualSteps:
         """Whether the gradients of the current step were captured."""
         self._next_node = 0
         """The sequence number of the first graph node created since the last backward pass."""
-        self._has_seen_change = False
-        """Whether weights were changed ahead of the first update."""
         self._backwards = self._usual_backwards = 0
         """Backward passes since the last visible update, and the most that ever preceded one; 0: none was visible."""
 
@@ -111,9 +108,6 @@ class ManualSteps:
         self._backwards += 1
         is_updated = self._versions.have_advanced()
         if is_updated and self._updates is None:
-            if not self._has_seen_change and has_optimizer() and _are_held(self._versions.tensors()):
-                self._has_seen_change, self._backwards = True, 0
-                return
             self._updates = ManualUpdates(self._versions.tensors(), self._names)
         updates = self._updates
         if updates is None:
@@ -135,9 +129,3 @@ class ManualSteps:
         if is_updated or (is_over and self._usual_backwards):
             self._backwards = 0
         return is_over
-
-
-def _are_held(tensors: Sequence[torch.Tensor]) -> bool:
-    """Return whether an optimizer that exists holds one of these tensors."""
-    looked_for = set(map(id, tensors))
-    return any(id(parameter) in looked_for for one in live_optimizers() for parameter in parameters_of(one))

@@ -88,7 +88,7 @@ def numpy_load():
 
 
 def computing():
-    plain(perceptron(2048), batch)
+    plain(perceptron(2048), batch, steps=200)  # beside the captures of a start
 
 
 def crowded():

@@ -108,7 +108,8 @@ def ignored_input(subject: CheckedStep) -> Tested:
                 parameter.copy_(value)
         learned = _loss(step)
         others, exchanged = _permuted(batch, 3), _exchanged(step, batch)
-        relabelled = float(step.run(_chosen(batch.labels, others), seed=SEED, gradients=False).loss)
+        # without dropout, by whose masks a copy may know the samples
+        relabelled = learned + _evaluated(step, _chosen(batch.labels, others)) - _evaluated(step)
     is_trained = step.step_number >= TRAINED
     worth = worth_of_input(step.step_number, _loss(step), _exchanged(step, batch)) if is_trained else ""
     return judge_exchange(first, learned, exchanged, relabelled, worth)
@@ -116,6 +117,10 @@ def ignored_input(subject: CheckedStep) -> Tested:
 
 def _loss(step: StepCopy) -> float:
     return float(step.run(seed=SEED, gradients=False).loss)
+
+
+def _evaluated(step: StepCopy, values: Values | None = None) -> float:
+    return float(step.run(values, seed=SEED, gradients=False, evaluates=True).loss)
 
 
 def _exchanged(step: StepCopy, batch: Batch) -> float:

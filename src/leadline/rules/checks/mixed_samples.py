@@ -27,7 +27,7 @@ class MixedSamples(CheckRule, frozen=True, kw_only=True):
         predictions compare all samples with one another is not applicable. Places are not compared where the model
         draws random numbers in evaluation mode, may keep values of its samples (a tensor with the size of the batch
         that is no parameter), or has an input without samples. Batches that the script itself draws at random, and
-        states that begin anew where sequences go on, are not recognized. Batch statistics in training mode are not
+        states that are reset where sequences go on, are not recognized. Batch statistics in training mode are not
         counted. A compiled training or a sharded one is not copied, and a step that cannot be repeated on the copy with
         the same loss is not tested.
     Source:

@@ -40,7 +40,7 @@ class LostProgress(Rule, frozen=True, kw_only=True):
     Not a number:
         Only these counts are evaluated.
     Blind spots:
-        An optimizer that is made anew with a rate of half or twice the one before is taken for that of another phase;
+        A new optimizer with half the rate of the one before, or twice that, is taken for the one of another phase;
         one with the same settings for each of several short tasks in turn (continual learning) fires, though it may be
         meant.
         Weights that are copied, loaded or set without ``torch.nn.init`` are not seen. Resets of a part of the model

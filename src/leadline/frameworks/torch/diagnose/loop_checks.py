@@ -170,9 +170,9 @@ class LoopChecks:
     def _first_results(self, optimizer: torch.optim.Optimizer, model: _OptimizerChecks) -> dict[str, float]:
         """Return what is looked at once: the plan of the trainer, its callbacks, and adapters that cannot learn."""
         remaining = remaining_steps()
-        results = ({} if remaining is None else {REMAINING_STEPS: float(remaining)}) | (
-            self._watched.call(watched_metrics) or {}
-        )
+        results = dict(self._watched.call(watched_metrics) or {})
+        if remaining is not None:
+            results[REMAINING_STEPS] = float(remaining)
         roots = [root for reference in model.roots if (root := reference()) is not None]
         found = adapter_checks(optimizer, roots, self._models)
         return results | {f"{model.name}/{check}": number for check, number in found.items()}

@@ -41,7 +41,6 @@ class Coverage:
             for collection, collection_needs in self._needs.items()
         }
         self._counts: dict[str, int] = {}
-        self._last_step = -1
         self._layouts: dict[int, tuple[SeriesLayout, frozenset[str]]] = {}
         self._present: dict[int, SeriesLayout] = {}
 
@@ -51,17 +50,19 @@ class Coverage:
         Args:
             has_window: Whether the rule is evaluated on the step.
         """
-        is_train = point.mode == "train" and bool(point.rows)
-        mode_step = point.mode_steps[1] if is_train and point.mode_steps else -1
-        self._last_step = max(self._last_step, mode_step)
+        mode_step = last_train_step(point)
         if len(self._seen) < len(self._needs):
             self._present.update((id(group.layout), group.layout) for group in point.groups)
         captured = self._captured(point) if len(self._needs) > 1 else set(self._needs) if has_window else set()
         self._seen.update(captured)
-        for collection in captured if is_train else ():
+        for collection in captured if mode_step >= 0 else ():
             schedule = self._schedules[collection]
             if schedule is not None and mode_step > max(schedule.steps, default=-1):
                 self._counts[collection] = self._counts.get(collection, 0) + 1
+
+    def is_empty(self, point: Point) -> bool:
+        """Return whether no point with these layouts has anything of the needed collections."""
+        return not self._captured(point)
 
     def missing(self) -> Iterator[str]:
         """Yield the collections of which nothing was captured."""
@@ -88,16 +89,19 @@ class Coverage:
             return f"none of the {collection} that are needed was captured{hint}"
         return f"{collection} were captured, but without {listed(missing)}"
 
-    def sampling(self) -> str:
+    def sampling(self, last_step: int) -> str:
         """Return how often the rarest collection was captured, after the first steps: ``sampled every 200 steps``.
 
         Empty if all of them were captured about as often as requested; what is needed up to a step only does not count.
+
+        Args:
+            last_step: The last train step of the run so far.
         """
         interval, worst = 0.0, _TOLERANCE
         for collection, schedule in self._schedules.items():
             if schedule is None or schedule.every is None:
                 continue
-            steps = self._last_step - max(*schedule.steps, schedule.start - 1, -1)
+            steps = last_step - max(*schedule.steps, schedule.start - 1, -1)
             requested, count = steps // schedule.every, max(1, self._counts.get(collection, 0))
             if requested >= _MIN_REQUESTED and requested / count >= worst:
                 interval, worst = steps / count, requested / count
@@ -121,6 +125,11 @@ class Coverage:
                 for index, statistic in layout.columns
             ):
                 yield collection
+
+
+def last_train_step(point: Point) -> int:
+    """Return the last mode step of a point of training; -1: it has none."""
+    return point.mode_steps[1] if point.mode == "train" and point.mode_steps else -1
 
 
 def missing(needs: Needs, coverage: Coverage, *, is_of_trees: bool = False) -> str:

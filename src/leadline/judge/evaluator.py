@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from leadline.judge.coverage import last_train_step
 from leadline.judge.episodes import Event
 from leadline.judge.model_kind import ModelKind
 from leadline.judge.module_classes import ModuleClasses
@@ -19,10 +20,13 @@ from leadline.reader.stream import SharedStreams
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.window import Window
 from leadline.records.plan import CaptureItem, CapturePlan
+from leadline.records.series import SeriesLayout
 from leadline.rules.rule import Rule
 from leadline.store import layout
 from leadline.store.documents import read_document
 
+_PointKey = tuple[str, bool, tuple[int, ...]]
+"""The mode of a point, whether the first steps of the training are over, and the identities of its layouts."""
 _CLOCK_EVERY: Final = 16
 """The number of points between two readings of the clock, when the time for one answer is limited."""
 
@@ -58,6 +62,11 @@ class _RuleGroup:
         self._is_over = False
         self.feed = Feed(run, grid, with_arrays=self._with_arrays, streams=streams, reader=reader)
         self.classes = ModuleClasses()
+        self._of_steps = [track for track in tracks if not track.is_of_time]
+        self._interested: dict[_PointKey, tuple[list[SeriesLayout], list[RuleTrack]]] = {}
+        """The layouts of points, kept alive for their identity, and the rules that may find data there."""
+        self._first_steps = max((need.end or 0 for track in tracks for need in track.needs.tensors), default=0)
+        self._begun = 0
 
     def refresh(self, *, is_over: bool, gone: Collection[str]) -> bool:
         """Read new data; return whether everything must be evaluated again."""
@@ -71,12 +80,38 @@ class _RuleGroup:
         self.feed = Feed(self._run, self.feed.grid, with_arrays=self._with_arrays)
         self.classes = ModuleClasses()
         self.feed.refresh(is_over=is_over, gone=gone)
+        self._interested.clear()
+        self._begun = 0
         return True
 
     def points(self) -> Iterator[Point]:
         """Return the steps that can be evaluated; a run that is over does not wait for the other runs."""
         limit = MAX_STEP if self._is_over else min((other.horizon for other in self._others()), default=MAX_STEP)
         return self.feed.points(limit)
+
+    def tracks_at(self, point: Point) -> Sequence[RuleTrack]:
+        """Return the rules for which a point may have data; it is most of the work to find that few have any.
+
+        A rule without data in the layouts of a point has none in later points of these layouts either.
+        """
+        if point.begins:
+            self._begun = point.train_step + 1
+        if point.arrays or point.begins:
+            return self._of_steps
+        is_settled = point.first_step - self._begun >= self._first_steps
+        key: _PointKey = (point.mode, is_settled, tuple(id(group.layout) for group in point.groups))
+        known = self._interested.get(key)
+        if known is None:
+            interested = [track for track in self._of_steps if not track.is_idle_at(point, is_settled=is_settled)]
+            self._interested[key] = ([group.layout for group in point.groups], interested)
+            return self._of_steps
+        return known[1]
+
+    def remove(self, aliases: Collection[str]) -> None:
+        """Evaluate some rules no longer."""
+        self.tracks = [track for track in self.tracks if track.alias not in aliases]
+        self._of_steps = [track for track in self._of_steps if track.alias not in aliases]
+        self._interested.clear()
 
     def _others(self) -> list[OtherRun]:
         return [other for track in self.tracks for other in track.others.values()]
@@ -106,6 +141,7 @@ class Evaluator:
     ) -> None:
         self._mark = mark or (lambda alias, step: None)
         self._models = ModelKind()
+        self._last_step = -1
         plan = _planned_items(run)
         self._tracks = [RuleTrack(alias, rule, run, plan) for alias, rule in rules]
         self._dirty = {track.alias for track in self._tracks}
@@ -146,7 +182,9 @@ class Evaluator:
             damage = [line for line in self._grid.damage if line not in group.feed.damage]
             progress.damage = [*group.feed.damage, *damage]
         progress.rules = {
-            track.alias: track.state(self._models) for track in self._tracks if track.alias in self._dirty
+            track.alias: track.state(self._models, self._last_step)
+            for track in self._tracks
+            if track.alias in self._dirty
         }
         self._dirty.clear()
         return progress
@@ -156,7 +194,7 @@ class Evaluator:
         self._tracks = [track for track in self._tracks if track.alias not in aliases]
         self._dirty.difference_update(aliases)
         for group in self._groups:
-            group.tracks = [track for track in group.tracks if track.alias not in aliases]
+            group.remove(aliases)
 
     def _restart(self, tracks: Iterable[RuleTrack], progress: EvaluationProgress) -> None:
         for track in tracks:
@@ -171,9 +209,9 @@ class Evaluator:
             if self._models.update(point):
                 self._dirty.update(track.alias for track in self._tracks)
             group.classes.update(point)
-            for track in group.tracks:
-                if not track.is_of_time:
-                    self._judge_point(track, point, group.classes, progress)
+            self._last_step = max(self._last_step, last_train_step(point))
+            for track in group.tracks_at(point):
+                self._judge_point(track, point, group.classes, progress)
             if count % _CLOCK_EVERY == _CLOCK_EVERY - 1 and time.monotonic() > until:
                 return False
         return True
@@ -187,7 +225,8 @@ class Evaluator:
         track.coverage.add(point, has_window=window is not None)
         if window is None or track.error is not None:
             return
-        window.others = track.other_windows(point)
+        if track.others:
+            window.others = track.other_windows(point)
         self._ask(track, window, track.view.tensor_names, progress, classes)
         track.view.advance()
 

@@ -6,7 +6,7 @@ import os
 import traceback
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from leadline.analysis.advice import PYTORCH, frameworks_of_run, in_terms_of
 from leadline.config.secrets import scrub
@@ -30,6 +30,7 @@ from leadline.records.verdict import Fired, Verdict, VerdictTally
 from leadline.rules.rule import Rule
 from leadline.statistics.definitions import is_vector
 
+_T = TypeVar("_T")
 _BUILT_IN: Final = "leadline.rules."
 
 
@@ -97,7 +98,7 @@ class RuleTrack:
         if self.rule.spans_trainings:
             return []
         self.view.begin_training(point.begins, point.train_step)
-        self.trainings.begin(point.begins, point.train_step, self.tally, self.rule.least_observations, self.product)
+        self.trainings.begin(point.begins, point.train_step, self.tally, self.rule.least_observations, self._found())
         self.tally, self.memory, self.product = VerdictTally(), None, {}
         return self.episodes.end()
 
@@ -135,35 +136,59 @@ class RuleTrack:
         return replace(verdict, message=message, suggestion=in_terms_of(verdict.suggestion, self._frameworks))
 
     def _evaluate(self, window: Window) -> Verdict | None:
-        """Return the verdict; None: the rule raised. The boundary "rule worker": custom code may raise anything."""
-        try:
+        """Return the verdict; None: the rule raised."""
+
+        def evaluate() -> Verdict:
             window.memory = self.memory = self.rule.remember(self.memory, window)
             verdict = self.rule.evaluate(window)
             if not isinstance(verdict, Verdict):
                 names = "Clear, Fired, Undecided or NotApplicable"
                 raise TypeError(f"evaluate() must return {names}, not {type(verdict).__name__}")
+            return verdict
+
+        return self._guarded(evaluate)
+
+    def _found(self) -> JsonObject:
+        """Return what the rule has found of the current training beside its verdict."""
+        if self.memory is None or self.error is not None:
+            return self.product
+        return self.product | (self._guarded(lambda: self.rule.summarize(self.memory)) or {})
+
+    def _guarded(self, call: Callable[[], _T]) -> _T | None:
+        """Return the result of a rule's code; None: it raised. The boundary "rule worker": it may raise anything."""
+        try:
+            return call()
         except (Exception, SystemExit) as error:  # noqa: BLE001
             self.error = describe_error(error)
             return None
-        return verdict
 
-    def state(self, models: ModelKind | None = None) -> RuleTrackState:
+    def is_idle_at(self, point: Point, *, is_settled: bool) -> bool:
+        """Return whether no point with these layouts, in this mode, without arrays, has data for the rule.
+
+        Args:
+            is_settled: See ``View.can_select``.
+        """
+        return not self.view.can_select(point, is_settled=is_settled) and self.coverage.is_empty(point)
+
+    def state(self, models: ModelKind | None = None, last_step: int = -1) -> RuleTrackState:
         """Return the state as plain JSON values.
 
         Args:
             models: What the run trains; None: not known.
+            last_step: The last train step of the run so far; -1: none.
         """
         models = models or ModelKind()
         verdict, why = self._verdict(models)
+        product = self.trainings.product(self._found())
         return {
             "verdict": verdict,
             "why": why,
-            "sampling": self.coverage.sampling(),
+            "sampling": self.coverage.sampling(last_step),
             "judged_steps": self.judged_steps,
             "judged_step": self.judged_step,
             "findings": self.episodes.count,
             "error": self.error,
-            "product": in_terms_of(self.trainings.product(self.product), self._frameworks or PYTORCH),
+            "product": in_terms_of(product, self._frameworks or PYTORCH),
         }
 
     def _verdict(self, models: ModelKind) -> tuple[str, str]:

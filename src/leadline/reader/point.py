@@ -91,6 +91,11 @@ class Point:
         self.mode_steps = (min(steps), max(steps)) if steps else None
 
     @property
+    def first_step(self) -> int:
+        """The first mode step of its rows, once it is placed; without rows its global step."""
+        return self.mode_steps[0] if self.mode_steps else self.step
+
+    @property
     def infos(self) -> Infos:
         """The metadata of the tensors in its rows."""
         if self._infos is None:

@@ -68,6 +68,8 @@ class View:
         self._arrays: dict[tuple[str, str], list[TensorArray]] = {}
         self._point = Point(-1, "train")
         self._groups: list[tuple[RowGroup, _Selection]] = []
+        self._readings: dict[str, list[TensorReading]] = {}
+        """Of the current point, by statistic."""
         self._training_step = self._begun = 0
         """The step of the mode, counted from where the facts of the training begin."""
         self._array_statistics = sorted(
@@ -81,15 +83,13 @@ class View:
     def select(self, point: Point) -> Window | None:
         """Return a window on a point; None if nothing that the rule needs was captured."""
         self._point = point
-        self._training_step = (point.mode_steps[0] if point.mode_steps else point.step) - self._begun
-        selected = ((group, self._select(group.layout)) for group in point.groups)
-        self._groups = [(group, selection) for group, selection in selected if selection.columns]
-        if (
-            not self._groups
-            and not self.arrays()
-            and not any(self._sources(statistic) for statistic in self._array_statistics)
-        ):
+        self._training_step = point.first_step - self._begun
+        self._groups = [
+            (group, selection) for group in point.groups if (selection := self._select(group.layout)).columns
+        ]
+        if not self._groups and not self._selects_arrays():
             return None
+        self._readings = {}
         self._modes.add(point.mode)
         return Window(
             point.train_step if point.train_step >= 0 else point.step,
@@ -100,6 +100,20 @@ class View:
             is_incomplete=point.is_incomplete,
             is_skipped=point.is_skipped,
             begun=max(self._begun - 1, 0),
+        )
+
+    def can_select(self, point: Point, *, is_settled: bool) -> bool:
+        """Return whether any point with these layouts, in this mode, without arrays, has data that the rule needs.
+
+        Args:
+            is_settled: Whether what is needed in the first steps of a training only is not needed any more.
+        """
+        needs = tuple(need for need in self._needs if self._is_of(need, point.mode) and not (is_settled and need.end))
+        return any(_selection(_LayoutKey(group.layout), needs).columns for group in point.groups)
+
+    def _selects_arrays(self) -> bool:
+        return bool(self._point.arrays) and (
+            bool(self.arrays()) or any(self._sources(statistic) for statistic in self._array_statistics)
         )
 
     def begin_training(self, workers: Collection[str], train_step: int) -> None:
@@ -119,7 +133,7 @@ class View:
 
     def advance(self) -> None:
         """Add the current point to the history."""
-        for array in self.arrays():
+        for array in self.arrays() if self._point.arrays else ():
             self._arrays.setdefault((array.worker, array.tensor), []).append(array)
         if self._history == 0:
             return
@@ -128,16 +142,28 @@ class View:
                 self._past_of(reading).append(Earlier(reading.mode_step, reading.step, reading.value))
 
     def readings(self, statistic: str, where: Callable[[Floats], Choices] | None) -> list[TensorReading]:
-        selected = [
+        if where is not None:
+            return self._ordered(self._selected(statistic), statistic, where)
+        known = self._readings.get(statistic)
+        if known is None:
+            known = self._readings[statistic] = self._shared_readings(statistic)
+        return known.copy()
+
+    def _selected(self, statistic: str) -> list[tuple[RowGroup, _Columns]]:
+        return [
             (group, selection.columns[statistic]) for group, selection in self._groups if statistic in selection.columns
         ]
-        if where is not None:
-            return self._ordered(selected, statistic, where)
+
+    def _shared_readings(self, statistic: str) -> list[TensorReading]:
+        """Return the readings of the current point, made once for all rules that select the same."""
+        selected = self._selected(statistic)
+        if not selected:
+            return []
         key = (statistic, self._is_global, *(columns for _, columns in selected))
         shared = self._point.shared_readings.get(key)
         if shared is None:
             shared = self._point.shared_readings[key] = self._ordered(selected, statistic, None)
-        return list(shared)
+        return shared
 
     def _ordered(
         self,
@@ -284,9 +310,10 @@ class View:
         return _selection(_LayoutKey(layout), tuple(need for need in self._needs if self._applies(need)))
 
     def _applies(self, need: TensorNeed) -> bool:
-        if need.end is not None and self._training_step >= need.end:
-            return False
-        return not need.modes or self._is_global or self._point.mode in need.modes
+        return self._is_of(need, self._point.mode) and (need.end is None or self._training_step < need.end)
+
+    def _is_of(self, need: TensorNeed, mode: str) -> bool:
+        return not need.modes or self._is_global or mode in need.modes
 
 
 class _LayoutKey:

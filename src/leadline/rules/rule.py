@@ -8,6 +8,7 @@ import msgspec
 
 from leadline.config.parameters import check_parameters, display_name
 from leadline.errors import ConfigurationError
+from leadline.records.json_object import JsonObject
 from leadline.records.names import SEVERITIES, Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Verdict
@@ -106,6 +107,16 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     def evaluate(self, window: Window) -> Verdict:
         """Return the verdict on a window: a step, or a moment for a time-based rule, with data that the rule needs."""
         raise NotImplementedError
+
+    def summarize(self, memory: Any) -> JsonObject:
+        """Return what was found of the training so far beside the verdict, such as ``remarks`` for its outcome.
+
+        It is asked for when verdicts are written, not at every window; a verdict may have a ``product``, too.
+
+        Args:
+            memory: The result of ``remember`` for the last window.
+        """
+        return {}
 
     def implied_actions(self, run_name: str) -> tuple[str, ...]:
         """Return the names of actions that the parameters of the rule request."""

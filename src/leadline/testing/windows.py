@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -25,7 +26,7 @@ def verdicts(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     is_incomplete: bool = False,
 ) -> list[tuple[int, Verdict]]:
-    """Return the verdict of a rule on each step with data that it needs."""
+    """Return the verdict of a rule on each step with data that it needs; its product includes the rule's summary."""
     view = View(rule.needs().tensors)
     results: list[tuple[int, Verdict]] = []
     memory = None
@@ -33,7 +34,8 @@ def verdicts(
         window = view.select(point)
         if window is not None:
             window.memory = memory = rule.remember(memory, window)
-            results.append((point.step, rule.evaluate(window)))
+            verdict = rule.evaluate(window)
+            results.append((point.step, replace(verdict, product=verdict.product | rule.summarize(memory))))
             view.advance()
     return results
 

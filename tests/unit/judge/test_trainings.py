@@ -41,6 +41,28 @@ class Spanning(Counted):
 """
 
 
+AT_FIRST = """
+from leadline.rules import Clear, Fired, Needs, Rule, TensorNeed, Undecided
+
+class AtFirst(Rule):
+    raises: bool = False
+
+    def needs(self):
+        return Needs((TensorNeed("losses", statistics=("value",), end=3),))
+
+    def remember(self, memory, window):
+        return [*(memory or ()), window.step]
+
+    def evaluate(self, window):
+        return Clear()
+
+    def summarize(self, memory):
+        if self.raises:
+            raise ValueError("no summary")
+        return {"remarks": [f"steps {memory}"]}
+"""
+
+
 def begun(step: int, number: int, worker: str = "rank0-1") -> Part:
     args = {"owner": "SGD", "number": number, "train_step": step}
     return TimelineEvent(Event(TRAINING, step, START_NS + step, args=args), worker)
@@ -76,6 +98,25 @@ def test_without_events_a_run_is_one_training(tmp_path: Path) -> None:
     result = judged(tmp_path, parts((0,)))
     assert [finding.message for finding in result.findings][:2] == ["8 windows, 7 before", "18 windows, 17 before"]
     assert result.product == {"remarks": ["30 losses"]}
+
+
+def at_first(tmp_path: Path, **parameters: bool) -> RuleResult:
+    (tmp_path / "at_first.py").write_text(AT_FIRST)
+    spec = RuleSpec("at_first", "at_first.py:AtFirst", parameters=parameters, folder=str(tmp_path))
+    writer = RunWriter(tmp_path / "run", rules=(spec,)).write_all(parts((0, 20), 40)).end()
+    (result,) = judge_run(writer.path, trust=RunTrust(is_whole=True)).rules
+    return result
+
+
+def test_what_is_needed_in_the_first_steps_is_found_again_in_the_next_training(tmp_path: Path) -> None:
+    assert at_first(tmp_path).product == {
+        "remarks": ["steps [0, 1, 2] (training 1 of 2)", "steps [20, 21, 22, 23] (training 2 of 2)"]
+    }
+
+
+def test_a_summary_that_fails_is_the_error_of_its_rule(tmp_path: Path) -> None:
+    result = at_first(tmp_path, raises=True)
+    assert (result.verdict, result.why) == (None, "ValueError: no summary (at_first.py:18)")
 
 
 def test_a_rule_that_follows_the_process_goes_on(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any, ClassVar, Final
 
 from leadline.records.formatting import significant
+from leadline.records.json_object import JsonObject
 from leadline.records.loss_roles import role_of
 from leadline.records.metric_names import PRINTED, is_upward, printed_resolution
 from leadline.records.names import BEST_EVALUATION, CHECKS, NO_BETTER
@@ -244,7 +245,10 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
     def evaluate(self, window: Window) -> Verdict:
         if not _metrics(window):
             return Undecided("no loss or metric was captured at this step")
-        known: _Known = window.memory
+        return Clear()
+
+    def summarize(self, memory: Any) -> JsonObject:
+        known: _Known = memory
         of_validation = [self._of_validation(known, key) for key in known.evaluations]
         competing = [
             remark
@@ -264,7 +268,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             *[remark for remark in of_validation if remark][-1:],  # a script's own metric says the same, and comes last
         ]
         best = best_evaluation(known.best)
-        return Clear({"remarks": [remark for remark in remarks if remark], **({BEST_EVALUATION: best} if best else {})})
+        return {"remarks": [remark for remark in remarks if remark], **({BEST_EVALUATION: best} if best else {})}
 
     def _of_length(self, known: _Known) -> str:
         """Return the remark on a short training whose loss still falls; empty: none, or it follows another one."""

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from leadline.records.loss_roles import TRAINING_SET, VALIDATION_SET
 from leadline.records.series import TensorInfo
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.losses.generalization_gap import GeneralizationGap
 from leadline.testing.runs import Capture, Part
 from leadline.testing.windows import verdicts
@@ -47,6 +48,18 @@ def remarks(parts: Sequence[Part]) -> list[str]:
     for verdict in told(parts):
         product = verdict.product or product
     return product.get("remarks", [])
+
+
+def test_boosted_trees_are_not_judged() -> None:
+    infos = {
+        "train-logloss": TensorInfo("train-logloss", ("losses", TRAINING_SET), ()),
+        "val-logloss": TensorInfo("val-logloss", ("losses", VALIDATION_SET), ()),
+    }
+    rounds = [
+        Capture(step, {"train-logloss": {"value": 0.5 * 0.9**step}, "val-logloss": {"value": 0.4}}, infos=infos)
+        for step in range(60)
+    ]
+    assert {type(verdict) for verdict in told(rounds)} == {NotApplicable}
 
 
 def test_validation_that_stands_still_is_named_with_its_best_step() -> None:

@@ -19,6 +19,7 @@ from leadline.rules import (
     Clear,
     Fired,
     Needs,
+    NotApplicable,
     Rule,
     Severity,
     TensorNeed,
@@ -211,7 +212,8 @@ class GeneralizationGap(Rule, frozen=True, kw_only=True):
         improved with the training for most of the way, a gap is not large enough; where its loss rises again,
         ``rising_validation_loss`` fires. A validation loss that is exactly the same at every evaluation is that of a
         model that does not change, which ``closing_remarks`` says. Metrics that a script only prints are not seen.
-        Training values under dropout or augmentation are worse than the model, so that the gap appears smaller.
+        Training values under dropout or augmentation are worse than the model, so that the gap appears smaller. Boosted
+        trees, which fit their training data better with every round, are judged by ``rising_validation_loss`` only.
     Source:
         Ours.
     """
@@ -242,6 +244,9 @@ class GeneralizationGap(Rule, frozen=True, kw_only=True):
 
     def evaluate(self, window: Window) -> Verdict:
         known: _Known = window.memory
+        losses = [reading for reading in window.readings("value") if "losses" in reading.collections]
+        if losses and all(map(is_from_booster, losses)):
+            return NotApplicable("boosted trees fit their training data better the more of them there are")
         if not known.pairs:
             return Undecided("no loss or metric was seen in training and then in validation")
         if not known.ended:

@@ -202,7 +202,9 @@ class Budget:
         return sum(other.price_ns or 0.0 for other in others)
 
     def _commit(self, group: CaptureGroup) -> None:
-        if group.kind == "reserved":
+        if group.kind == "reserved" and group.has_fixed_price:
+            self._reserve -= group.price_ns or 0.0
+        elif group.kind == "reserved":
             self._committed_reserve += group.price_ns or 0.0
         elif group.kind == "delayable":
             self._committed += group.price_ns or 0.0

@@ -20,7 +20,7 @@ from leadline.records.plan import CaptureItem, Schedule
 Kind = Literal["always", "reserved", "delayable"]
 """``always``: captured when scheduled: what the user's own options ask for, scalars that are read and not computed, and
 what is needed for the first few steps only; ``reserved``: cheap and important, paid from the reserve: gradient norms,
-accuracies and non-finite counts; ``delayable``: everything else."""
+accuracies, non-finite counts and loop checks; ``delayable``: everything else."""
 Part = Literal["tensors", "raw", "forward"]
 """What is measured apart: statistics of parameters and gradients; their raw tensors; everything of a forward pass."""
 
@@ -30,11 +30,13 @@ _COUNTS_AND_VALUES: Final = _COUNTS | {"value"}
 _PARAMETERS: Final = frozenset({"weights", "biases", "gradients", GRADIENT_NORMS, "all", None})
 _RAW: Final = "raw"
 _BRIEF_STEPS: Final = 50
+_CHECKS_NS: Final = 100_000.0
+"""What loop checks cost, which are taken all over a step: that it and the next one are not deferred, above all."""
 _FAR: Final = 1 << 30
 """Steps until the next scheduled step where there is none."""
-_LONGEST_DELAY: Final = 32
+_LONGEST_DELAY: Final = 64
 """In steps."""
-_RETRY_EVERY: Final = 16
+_RETRY_EVERY: Final = 32
 """In steps; after a shorter delay, every multiple of the largest power of two that fits into the delay."""
 _MAX_RATIO: Final = 4.0
 """Beyond this ratio to the estimate a measured cost is an outlier."""
@@ -79,11 +81,13 @@ class CaptureGroup:
     Attributes:
         is_charged: Whether the budget pays for it.
         weight: The number of statistics, which stands for the price as long as that is unknown.
+        has_fixed_price: Whether its price is a constant, as its cost is not measured.
         price_ns: The estimated cost of a capture; None until one was measured.
         sampling: Counts its requests and captures.
         next_step: The first scheduled step after the last one that was asked for.
         pending_step: The scheduled step since which it is pending; None: it is not.
         retry_step: While it is delayed, the step at which it is tried again.
+        retry_every: The steps at which it is tried are multiples of this; 1 after a capture that was not delayed.
         earned_at_delay_ns: What the budget had earned when it was first delayed; None: it is not delayed.
         level: With several ranks it is captured only at multiples of its interval times two to the power of this.
         measured: Sets of groups, starting with this one, that were captured together before.
@@ -95,10 +99,12 @@ class CaptureGroup:
         self.part: Part = "forward" if is_forward else "raw" if first.raw and not first.statistics else "tensors"
         self.is_charged = first.source != "option"
         self.weight = sum(len(item.statistics) + item.raw for item in items) or 1
-        self.price_ns: float | None = None
+        self.has_fixed_price = first.collection == CHECKS
+        self.price_ns: float | None = _CHECKS_NS if self.has_fixed_price else None
         self.sampling = Sampling()
         self.next_step = next_scheduled(self.schedule, -1)
         self.retry_step = self.level = 0
+        self.retry_every = 1
         self.pending_step: int | None = None
         self.earned_at_delay_ns: float | None = None
         self.measured: set[tuple[CaptureGroup, ...]] = set()
@@ -117,28 +123,32 @@ class CaptureGroup:
         scheduled = self.next_step
         if scheduled <= step:
             self.next_step = next_scheduled(self.schedule, step)
-            count = 1 if self.pending_step is None else count_scheduled(self.schedule, scheduled, step)
+            is_late = self.pending_step is not None or self.retry_every > 1
+            count = count_scheduled(self.schedule, scheduled, step) if is_late else 1
             self.sampling.request(step, count)
         elif is_timed_out and self.pending_step is None:
             self.sampling.request(step)
             scheduled = step
         if self.pending_step is None and scheduled <= step:
-            self.pending_step = self.retry_step = scheduled
+            self.pending_step, self.retry_step = scheduled, step if is_timed_out else self._next_try(scheduled)
         return self.pending_step is not None and self.retry_step <= step
 
     def take(self, step: int) -> None:
         """Note that it is captured at ``step``."""
         self.sampling.capture(step)
+        if self.earned_at_delay_ns is None:
+            self.retry_every = 1
         self.pending_step = self.earned_at_delay_ns = None
 
     def delay(self, step: int, steps: int) -> None:
-        """Delay it by so many steps, which are an estimate, at most 32 or another eighth of the delay.
+        """Delay it by so many steps, which are an estimate, at most 64 or another eighth of the delay.
 
-        Groups are tried again at the same steps where possible: between these, steps can be deferred.
+        Groups are tried again at the same steps where possible, and after a delay also for the first time: between
+        these, steps can be deferred.
         """
         delay = max(1, min(steps, max(_LONGEST_DELAY, (step - (self.pending_step or 0)) // 8)))
-        interval = min(1 << (delay.bit_length() - 1), _RETRY_EVERY)
-        self.retry_step = -(-(step + delay) // interval) * interval
+        self.retry_every = min(1 << (delay.bit_length() - 1), _RETRY_EVERY)
+        self.retry_step = self._next_try(step + delay)
 
     def delay_aligned(self, step: int) -> None:
         """Delay it to a step that depends on its number alone, so that several ranks choose the same."""
@@ -160,7 +170,10 @@ class CaptureGroup:
     @property
     def interesting_step(self) -> int:
         """The next step at which it may be captured."""
-        return self.next_step if self.pending_step is None else self.retry_step
+        return self._next_try(self.next_step) if self.pending_step is None else self.retry_step
+
+    def _next_try(self, step: int) -> int:
+        return -(-step // self.retry_every) * self.retry_every
 
 
 def next_scheduled(schedule: Schedule, step: int) -> int:
@@ -242,7 +255,7 @@ def kind_of(item: CaptureItem) -> Kind:
     if item.source == "option" or is_brief:
         return "always"
     if item.collection in _SCALARS:
-        return "reserved" if item.regex == ACCURACY else "always"
+        return "reserved" if item.regex == ACCURACY or item.collection == CHECKS else "always"
     if item.collection in SCALAR_COLLECTIONS:
         return "reserved" if item.collection == GRADIENT_NORMS else "delayable"
     is_count = bool(item.statistics) and not item.raw and _COUNTS_AND_VALUES.issuperset(item.statistics)

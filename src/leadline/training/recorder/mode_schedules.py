@@ -137,7 +137,7 @@ class PlanSchedules:
             scalars=_of_collections(items, "scalars", "metrics", "all", None),
             settings=_of_collections(items, "hyperparameters"),
             norms=_of_collections(items, *_WITH_NORMS),
-            checks=_of_collections(items, CHECKS),
+            checks=CaptureSchedule([item for item in items if item.collection == CHECKS], self.budget, mode=mode),
             forward=CaptureSchedule(forward, self.budget, mode=mode, is_forward=True),
         )
 

@@ -212,7 +212,7 @@ def test_steps_before_a_pause_are_written(tmp_path: Path, deferred_steps: list[i
 
     loop.before_step = wait_at_the_end  # type: ignore[method-assign]
     watch(tmp_path, loop, preset="light")
-    assert STEPS - 6 in deferred_steps
+    assert {STEPS - 8, STEPS - 7, STEPS - 6} & set(deferred_steps)
 
 
 def test_a_failure_of_ours_ends_capture_and_not_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pytest
 
@@ -220,6 +221,29 @@ def test_counts_raised_to_every_step_do_not_displace_what_is_scheduled() -> None
     training.run(20_000)
     assert training.captured["value"] == requested(20_000, 10)
     assert 5000 / 50 < len([step for step in training.captured["nonfinite_count"] if step >= 15_000]) < 5000 / 5
+
+
+@pytest.mark.parametrize(("step_ms", "is_delayed"), [(0.2, True), (5, False)])
+def test_loop_checks_are_delayed_by_tiny_steps_only(step_ms: float, is_delayed: bool) -> None:
+    training = Training([], {}, step_ns=step_ms * MS)
+    checks = CaptureSchedule([item("checks", "value", every=10)], training.budget)
+    taken = []
+    for step in range(50_000):
+        training.run(1)
+        taken += [step] if checks.advance_to(step) else []
+        training.budget.end_step()
+    late = [after - before for before, after in pairwise(taken) if before > 30_000]
+    assert set(late) == {10} if not is_delayed else sum(late) > 14 * len(late)
+
+
+def test_what_was_delayed_is_requested_again_at_few_steps() -> None:
+    training = Training([item("gradients", "l2", every=10)], {"l2": 2 * MS}, step_ns=MS, base_ns=0).run(10_000)
+    tried = []
+    for step in range(10_000, 20_000):
+        tried += [step] if training.tensors.next_step <= step else []
+        training.run(1)
+    assert training.captured["l2"][-1] > 19_000
+    assert len(tried) < 10_000 // 30
 
 
 def test_options_are_never_delayed_nor_charged() -> None:

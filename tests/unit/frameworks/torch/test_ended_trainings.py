@@ -64,6 +64,20 @@ def test_parameters_that_are_frozen_meanwhile_show_nothing() -> None:
     assert not is_left(latest, critic(generator(torch.ones(2, 3))).sum(), sgd(generator))
 
 
+def test_an_optimizer_that_was_made_since_the_last_step_begins_a_training_of_its_own() -> None:
+    first, second = nn.Linear(3, 3), nn.Linear(3, 3)
+    latest = trained(first, owner := sgd(first))
+    first(torch.ones(2, 3)).sum().backward()  # as a closure that is called again for the final loss
+    latest.note_made(other := sgd(second))
+    assert is_left(latest, first(second(torch.ones(2, 3))).sum(), other)
+    first.requires_grad_(False)  # as PEFT freezes what was trained
+    assert is_left(latest, first(second(torch.ones(2, 3))).sum(), other)
+    first.requires_grad_(True)
+    owner.step()
+    latest.after_update(owner)
+    assert not is_left(latest, first(second(torch.ones(2, 3))).sum(), other)
+
+
 def test_a_second_optimizer_of_the_same_backward_pass_belongs_to_its_step() -> None:
     first, second = nn.Linear(3, 3), nn.Linear(3, 3)
     owner, other = sgd(first), sgd(second)

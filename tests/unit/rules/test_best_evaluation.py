@@ -59,6 +59,16 @@ def test_the_noise_equals_that_of_numpy() -> None:
     assert text.endswith("; the last one, 0.62, is no worse by more than the noise explains")
 
 
+def test_of_evaluations_that_follow_a_curve_the_noise_is_at_most_that() -> None:
+    assert "step 60, validation loss 0.255 (noise at most 0." in best([16.1, 5.0, 1.5, 0.6, 0.3, 0.255])
+    text = best([16.1, 5.0, 1.5, 0.6, 0.3, 0.35])
+    assert "step 50, validation loss 0.3 (noise at most " in text
+    assert text.endswith("; the last one is 0.35")
+    generator = np.random.default_rng(0)
+    noisy = [best(list(2.0 - 0.02 * np.arange(20) + generator.normal(size=20))) for _ in range(50)]
+    assert sum("at most" in text for text in noisy) < 15
+
+
 @pytest.mark.parametrize(
     ("training", "words"),
     [

@@ -117,13 +117,16 @@ class BestEvaluation:
         last = self.current.value
         is_last = last < self.best
         step, best = (self.current.step, last) if is_last else (self.step, self.best)
-        noise = _noise_of([*self.values, last])
-        about = f"noise {significant(noise)}" if noise is not None else "too few for their noise"
+        evaluations = [*self.values, last]
+        noise, is_trend = _noise_of(evaluations), _is_trend(evaluations)
+        most = "at most " if is_trend else ""
+        about = f"noise {most}{significant(noise)}" if noise is not None else "too few for their noise"
         text = f"best of {self.count:,} evaluations: {self.unit} {step:,}, {self.name} {self._shown(best)} ({about})"
         if is_last or noise is None:
             return text
         if last - best <= _NOISES * noise:
-            return f"{text}; the last one, {self._shown(last)}, is no worse by more than the noise explains"
+            is_explained = f"the last one, {self._shown(last)}, is no worse by more than the noise explains"
+            return f"{text}; the last one is {self._shown(last)}" if is_trend else f"{text}; {is_explained}"
         if self.latest < self.trained:
             return f"{text}; the last one is {self._shown(last)}, while the training loss fell: overfitting"
         return f"{text}; the last one is {self._shown(last)}"
@@ -162,3 +165,13 @@ def _noise_of(values: list[float]) -> float | None:
         return None
     steps = [after - before for before, after in pairwise(values)]
     return NORMAL_MAD * mad(steps, median(steps)) / math.sqrt(2)
+
+
+def _is_trend(values: list[float]) -> bool:
+    """Return whether the differences between evaluations are those of a curve: most of two in a row are on one side.
+
+    Of noise about a straight line, two of three times the next one is on the other side of their median.
+    """
+    steps = [after - before for before, after in pairwise(values)]
+    usual = median(steps) if steps else 0.0
+    return sum((one - usual) * (other - usual) < 0 for one, other in pairwise(steps)) * 2 <= len(steps) - 1

@@ -174,12 +174,13 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
           rows that were added to it in this process.
 
         Of every run with several evaluations the outcome names the best one, by the loss that Keras shows, else the
-        first validation loss or metric whose direction is known:
+        loss of validation that the trainer or the script logs under such a name (``eval_loss``), else the first
+        validation loss that was captured, else the first metric whose direction is known:
 
-        - its step, and its value, without batches beyond those of the two evaluations before, such as a test at the
-          end;
+        - its step, and its value, without batches beyond those of the evaluations before, such as a test at the end;
         - the noise, the standard deviation of an evaluation: the median absolute deviation of the differences between
-          evaluations, divided by the square root of 2; from 5 evaluations on;
+          evaluations, divided by the square root of 2; from 5 evaluations on. It is at most this, where not more than
+          half of two differences in a row are on different sides of their median: the evaluations follow a curve;
         - which of several trainings it belongs to, the last;
         - that the training overfits, where the last evaluation is worse by more than 5 standard deviations, and the
           training loss before it is lower than before the best one.

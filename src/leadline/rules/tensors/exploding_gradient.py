@@ -53,12 +53,12 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
         and hides it where from then on every step is a clipped one.
     How it decides:
         Fires if at least ``patience`` of the last 5 captured norms, all 5 if the training clips gradients, are above
-        ``factor`` times the median of up to ``window`` earlier norms, or of the last 3 of these if that is higher, and above their noise: ``median * exp(4
-        * 1.4826 * MAD)``, where MAD is that of their logarithms. With fewer than 20 earlier norms the bound is 20 /
-        their number times as high; at least ``warmup`` are required, undecided before. The norm is the l2 norm of all
-        gradients of an optimizer, before clipping if the training clips, else as the optimizer gets them. Each
-        optimizer is evaluated separately. Norms from before a step at which a loss of a new name appears, that of a
-        second phase, are not compared with those after it.
+        ``factor`` times the median of up to ``window`` earlier norms, or of the last 3 of these if that is higher, and
+        above their noise: ``median * exp(4 * 1.4826 * MAD)``, where MAD is that of their logarithms. With fewer than 20
+        earlier norms the bound is 20 / their number times as high; at least ``warmup`` are required, undecided before.
+        The norm is the l2 norm of all gradients of an optimizer, before clipping if the training clips, else as the
+        optimizer gets them. Each optimizer is evaluated separately. Norms from before a step at which a loss of a new
+        name appears, that of a second phase, are not compared with those after it.
     Not a number:
         Norms that are NaN or infinite count neither as high nor for the median (see ``nonfinite_origin``). Steps
         that a gradient scaler skipped are not evaluated. Undecided if the median is 0.

@@ -136,7 +136,8 @@ def exploding(scenario: Sequence[Part], factor: float, window: int, patience: in
             logs = [math.log(one) for one in before[-window:] if one > 0]
             spread = 1.4826 * statistics.median(abs(one - statistics.median(logs)) for one in logs)
             bound = usual * max(factor, math.exp(4 * spread)) * max(1.0, min(20, window) / len(before))
-            fired |= sum(is_finite(one) and one > bound for one in seen[-5:]) >= patience
+            needed = 5 if name.endswith("_before_clipping") else patience
+            fired |= sum(is_finite(one) and one > bound for one in seen[-5:]) >= needed
         results.append((step.step, "undecided" if step.is_skipped else verdict_name(fired, judged)))
     return results
 

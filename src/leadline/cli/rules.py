@@ -18,7 +18,7 @@ from leadline.config.options import format_value
 from leadline.errors import ConfigurationError
 from leadline.records.json_object import JsonObject
 from leadline.rules import registry
-from leadline.rules.documentation import Documentation, ParameterDoc, document
+from leadline.rules.documentation import ITEM, Documentation, ParameterDoc, document
 from leadline.rules.registry import grouped_rules
 
 _MAX_WIDTH: Final = 100
@@ -122,7 +122,11 @@ def _describe(rule: Documentation, width: int) -> Text:
     aliases = f"  ({', '.join(rule.amazon)} in SageMaker Debugger)" if rule.amazon else ""
     lines = [Text.assemble((rule.name, "bold"), aliases), Text(_wrapped(rule.summary, width))]
     for heading, text in rule.sections:
-        lines += [Text(), Text(heading, style="bold"), Text(_wrapped(text, width, _INDENT))]
+        lines += [Text(), Text(heading, style="bold")]
+        lines += [
+            Text(_hanging(_INDENT + ITEM * line.startswith(ITEM), line.removeprefix(ITEM), width))
+            for line in text.split("\n")
+        ]
     if rule.parameters:
         lines += [Text(), Text("Parameters", style="bold"), *_parameters(rule.parameters, width)]
     return Text("\n").join([*lines, Text(), Text(f"{_INDENT}leadline run --rule {rule.name} train.py", style="dim")])

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
+from leadline.records.formatting import counted
 from leadline.records.json_object import JsonObject
 from leadline.records.names import BEST_EVALUATION
 from leadline.records.verdict import VerdictTally
@@ -110,8 +111,9 @@ def _merged(remarks: Sequence[tuple[int, str]], count: int) -> list[str]:
     for number, remark in remarks:
         groups.setdefault(_NUMBER.sub("", remark), []).append((number, remark))
     return [
-        f"{group[-1][1]} (training {group[-1][0]:,} of {count:,}"
-        + (f"; the same in {len(group) - 1:,} other{'s' * (len(group) > 2)})" if len(group) > 1 else ")")
+        f"in training {group[-1][0]:,} of {count:,}"
+        + (f", and with other numbers in {counted(len(group) - 1, 'other')}" if len(group) > 1 else "")
+        + f", {group[-1][1]}"
         for group in groups.values()
         if group[-1][0] == count or 2 * len(group) >= count
     ]

@@ -166,7 +166,7 @@ def sampling(items: Iterable[SampledItem]) -> list[str]:
     by_interval: dict[str, list[str]] = {}
     for item in items:
         if item.captures < _MOST * item.requests:
-            name = f"{'raw ' if item.raw else ''}{item.collection or 'tensors by name'}"
+            name = f"{'raw ' if item.raw else ''}{', '.join(item.regexes) or item.collection or 'tensors by name'}"
             by_interval.setdefault(_measured_interval(item), []).append(name)
     return [f"{_first(list(dict.fromkeys(names)))} {interval}" for interval, names in by_interval.items()]
 

@@ -13,6 +13,7 @@ TRAINING_SET: Final = "training_set"
 VALIDATION_SET: Final = "validation_set"
 """Collection of the scores of any other evaluation set of a booster."""
 
+_CAPTURED: Final = "losses"
 _PREFIX: Final = re.compile(
     r"^(train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test|dev)\d*[-_/. ](?=.)", re.IGNORECASE
 )
@@ -27,16 +28,18 @@ _OF_SET: Final = re.compile(r"^.*-(.+)$", re.DOTALL)
 def role_of(name: str, mode: str, collections: Collection[str] = ()) -> tuple[Role, str]:
     """Return whether a loss is a training or a validation loss, and the name that both share.
 
-    A loss of an eval step is a validation loss. For a booster's evaluation sets (``<set>-<metric>``) it is known which
-    one is the training data. Otherwise the prefix of the name decides, as in Keras (``val_loss``), or else its suffix,
-    as in PyTorch's tutorials (``Loss/test``); without either it is a training loss.
+    For a booster's evaluation sets (``<set>-<metric>``) it is known which one is the training data. A loss that was
+    captured in an eval step is a validation loss. Otherwise the prefix of the name decides, as in Keras (``val_loss``),
+    or else its suffix, as in PyTorch's tutorials (``Loss/test``): ``train/loss`` may be logged in the next eval step.
+    Without either it is a training loss, unless it was logged in an eval step.
     """
     if TRAINING_SET in collections or VALIDATION_SET in collections:
         return ("train" if TRAINING_SET in collections else "validation"), _metric_of(name)
     found = _PREFIX.match(name) or _SUFFIX.search(name)
     stem = f"{name[: found.start()]}{name[found.end() :]}" if found else name
-    is_training = found is None or found[1].lower().startswith("train")
-    return ("validation" if mode == "eval" or not is_training else "train"), stem
+    if found is None or (mode == "eval" and _CAPTURED in collections):
+        return ("validation" if mode == "eval" else "train"), stem
+    return ("train" if found[1].lower().startswith("train") else "validation"), stem
 
 
 def _metric_of(name: str) -> str:

@@ -17,6 +17,8 @@ from leadline.rules.rule import Rule
 
 _HEADING: Final = re.compile(r"(\w[\w ]*):")
 _ENTRY: Final = re.compile(r"(\w+): (.*)")
+ITEM: Final = "- "
+"""With what the item of a list begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Documentation:
     summary: str
     """The condition on which it fires."""
     sections: tuple[tuple[str, str], ...]
-    """Heading and text of each section: ``Why it matters``, ``How it decides`` …"""
+    """Heading and text of each section: ``Why it matters``, ``How it decides`` …; an item of a list is a line."""
     parameters: tuple[ParameterDoc, ...]
 
     def section(self, heading: str) -> str:
@@ -83,7 +85,7 @@ def document(rule_class: type[Rule], name: str) -> Documentation:
         for field, kind in parameter_types(rule_class).items()
     )
     amazon = tuple(alias for alias, canonical in registry.AMAZON.items() if canonical == name)
-    texts = tuple((heading, " ".join(lines)) for heading, lines in sections.items() if heading != "Attributes")
+    texts = tuple((heading, _joined(lines)) for heading, lines in sections.items() if heading != "Attributes")
     return Documentation(name, amazon, summary, texts, parameters)
 
 
@@ -100,11 +102,21 @@ def _parts(text: str) -> tuple[str, dict[str, list[str]]]:
         heading = _HEADING.fullmatch(line)
         if heading:
             lines = sections.setdefault(heading[1], [])
-        elif lines is not None and line.strip():
+        elif lines is not None:
             lines.append(line.strip())
         elif lines is None and line.strip():
             summary.append(line.strip())
     return " ".join(summary), sections
+
+
+def _joined(lines: list[str]) -> str:
+    """Return a text with one line for each paragraph, and for each item of a list."""
+    texts = [""]
+    for line in lines:
+        if not line or line.startswith(ITEM):
+            texts.append("")
+        texts[-1] += f" {line}"
+    return "\n".join(text for text in map(str.strip, texts) if text)
 
 
 def _entries(lines: list[str]) -> dict[str, str]:
@@ -115,6 +127,6 @@ def _entries(lines: list[str]) -> dict[str, str]:
         entry = _ENTRY.fullmatch(line)
         if entry:
             name, entries[entry[1]] = entry[1], entry[2]
-        elif name:
+        elif name and line:
             entries[name] += f" {line}"
     return entries

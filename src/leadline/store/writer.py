@@ -21,6 +21,7 @@ from leadline.store.documents import InPlaceDocument, encode, make_subfolder
 from leadline.store.row_batches import Row, in_batches
 from leadline.store.segments import SEGMENT_BYTES, Segment, SegmentFolder
 from leadline.store.tensors import BufferPool, CaptureForm, HostBuffer, TensorCapture, TensorFolder
+from leadline.store.written_tensors import WrittenTensors
 
 FLUSH_SECONDS: Final = 0.25
 _DOCUMENT_SECONDS: Final = 1.0
@@ -96,6 +97,7 @@ class Writer:
         for folder in (layout.WORKERS, layout.SERIES, layout.TIMELINE):
             make_subfolder(os.path.join(run, folder))
         path = os.path.join(run, layout.worker_document(worker))
+        self._written = WrittenTensors()
         self._document = InPlaceDocument(path, self._full_document("running"))
         self._next_document_at, self._last_document = 0.0, b""
         self._series = _Stream(SegmentFolder(run, layout.SERIES, worker), start.series)
@@ -254,10 +256,12 @@ class Writer:
         def open_segment() -> Segment:
             self._layouts = {key: kept for key, kept in self._layouts.items() if key in self._series.open}
             self._layouts[id(row_layout)] = row_layout
+            self._written.forget(row_layout)
             return self._series.folder.open(codec.series_schema(width), codec.series_metadata(row_layout))
 
         if self._append(self._series, id(row_layout), open_segment, len(rows), columns, rows[0].stamp.step):
             self.rows += 0 if row_layout in (HEARTBEAT_LAYOUT, SKIPPED_LAYOUT) else len(rows)
+            self._written.note(row_layout, {row.stamp.mode for row in rows})
 
     def _flush_events(self) -> None:
         while events := [self._events.popleft() for _ in range(min(len(self._events), _MAX_EVENTS))]:
@@ -370,8 +374,10 @@ class Writer:
             self._document.write(document)
 
     def _full_document(self, state: str) -> WorkerDocument:
+        document = self._describe()
         return replace(
-            self._describe(),
+            document,
+            sampled=tuple(filter(self._written.may_have, document.sampled)),
             state=state,
             ended_ns=time.time_ns() if state == "ended" else None,
             rows=self.rows,

@@ -15,7 +15,8 @@ from leadline.records.loss_roles import TRAINING_SET, VALIDATION_SET, role_of
         ("val_loss", "train", "validation", "loss"),
         ("loss", "train", "train", "loss"),
         ("loss", "eval", "validation", "loss"),
-        ("train_loss", "eval", "validation", "loss"),
+        ("train_loss", "eval", "train", "loss"),
+        ("train/actor_loss", "eval", "train", "actor_loss"),
         ("holdout-rmse", "train", "train", "holdout-rmse"),
         ("test", "train", "train", "test"),
         ("Loss/train", "train", "train", "Loss"),
@@ -27,6 +28,11 @@ from leadline.records.loss_roles import TRAINING_SET, VALIDATION_SET, role_of
 )
 def test_by_name_and_mode(name: str, mode: str, role: str, stem: str) -> None:
     assert role_of(name, mode) == (role, stem)
+
+
+def test_a_captured_loss_of_an_eval_step_is_of_validation_whatever_it_is_called() -> None:
+    assert role_of("train_loss", "eval", ("losses",)) == ("validation", "loss")
+    assert role_of("train_loss", "train", ("losses",)) == ("train", "loss")
 
 
 @pytest.mark.parametrize(

@@ -260,7 +260,7 @@ def test_a_training_that_stays_at_the_level_of_guessing() -> None:
     infos = {name: TensorInfo(name, ("gradients",), (4, 4)) for name in gradients}
     vanishing = [*classes(50, 50), Capture(0, gradients, infos=infos), *losses(at_guessing, "nll_loss_output_0")]
     (remark,) = remarks(vanishing)
-    assert "; the gradients vanish, from 0.02 at c.weight to 1e-9 at a.weight: 2 of 3 are below" in remark
+    assert "; the gradients vanish, from 0.02 at c.weight to 1e-9 at a.weight: the first 2 of 3 are below" in remark
 
 
 @pytest.mark.parametrize(("ratio", "values", "count"), [(1e-6, [2.0] * 120, 1), (1e-4, [2.0] * 120, 0)])

@@ -34,6 +34,16 @@ def test_a_parameter_has_type_and_default() -> None:
     assert rule_docs.section("Fables") == ""
 
 
+def test_the_items_of_a_list_are_lines() -> None:
+    rule_docs = read_documentation("closing_remarks")
+    assert rule_docs is not None
+    lines = rule_docs.section("How it decides").split("\n")
+    items = [line for line in lines if line.startswith("- ")]
+    assert len(items) > 20
+    assert max(map(len, lines)) < 900
+    assert lines[0] == "The remarks follow the outcome of a run without problems. It remarks that"
+
+
 def test_the_sagemaker_name_finds_the_same_rule() -> None:
     rule_docs = read_documentation("VanishingGradient")
     assert rule_docs is not None

@@ -84,16 +84,24 @@ def test_zero_gradients_are_undecided() -> None:
     assert isinstance(judge([0.0] * 40 + [1.0, 1.0])[-1], Undecided)
 
 
-def test_the_norm_before_clipping_is_preferred() -> None:
-    def norms(step: int, clipped: float, before: float) -> Capture:
-        both = {"SGD/gradient_norm": clipped, "SGD/gradient_norm_before_clipping": before}
-        return captured(step, {name: {"value": value} for name, value in both.items()})
+def clipped(step: int, norm: float, before: float) -> Capture:
+    both = {"SGD/gradient_norm": norm, "SGD/gradient_norm_before_clipping": before}
+    return captured(step, {name: {"value": value} for name, value in both.items()})
 
-    calm = [norms(step, 1.0, 1.0) for step in range(30)]
-    results = verdicts(ExplodingGradient(), [*calm, norms(30, 1.0, 90.0), norms(31, 1.0, 90.0)])
+
+def test_the_norm_before_clipping_is_preferred() -> None:
+    calm = [clipped(step, 1.0, 1.0) for step in range(30)]
+    results = verdicts(ExplodingGradient(), [*calm, *(clipped(step, 1.0, 90.0) for step in range(30, 35))])
     assert isinstance(results[-1][1], Fired)
     assert results[-1][1].tensors == ("SGD/gradient_norm_before_clipping",)
-    assert verdicts(ExplodingGradient(), [*calm, norms(30, 90.0, 1.0), norms(31, 90.0, 1.0)])[-1][1] == Clear()
+    assert verdicts(ExplodingGradient(), [*calm, clipped(30, 90.0, 1.0), clipped(31, 90.0, 1.0)])[-1][1] == Clear()
+
+
+def test_of_clipped_gradients_all_of_the_last_five_must_be_too_high() -> None:
+    norms = [*[1.0] * 30, 90.0, 90.0, *[1.0] * 3, *[90.0] * 5]
+    results = verdicts(ExplodingGradient(), [clipped(step, 1.0, norm) for step, norm in enumerate(norms)])
+    assert [step for step, verdict in results if isinstance(verdict, Fired)] == [len(norms) - 1]
+    assert "clip gradients" not in results[-1][1].suggestion
 
 
 def test_the_clipped_flag_is_not_a_norm() -> None:

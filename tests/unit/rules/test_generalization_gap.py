@@ -147,7 +147,7 @@ def test_undecided_without_a_pair_or_enough_evaluations() -> None:
     assert result(alone) == Undecided("no loss or metric was seen in training and then in validation")
     few = result(training([2.0, 1.0, 0.5]))
     assert isinstance(few, Undecided)
-    assert (few.why, few.stage) == ("3 of 8 evaluations needed", "too few")
+    assert (few.why, few.stage) == ("3 of 8 evaluations needed, the last one left out", "too few")
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.2])

@@ -244,6 +244,7 @@ def test_a_constant_loss_with_small_updates_needs_a_higher_learning_rate(
     [
         ({"2.weight": 1e-7, "0.weight": 1e-9, "3.weight": 1e-4, "4.weight": 1e-2}, ("0.weight", "2.weight")),
         ({"0.weight": 1e-9, "2.weight": 1e-3, "4.weight": 1e-2}, None),
+        ({"embedding": 1e-4, "query.weight": 1e-9, "key.weight": 1e-9, "value.weight": 1e-3, "4.weight": 1e-2}, None),
         ({"0.weight": 0.0, "2.weight": 1e-7, "4.weight": 1e-2}, None),
         ({"0.weight": 1e-9, "2.weight": 1e-9}, None),
         ({"0.weight": math.nan, "2.weight": math.inf}, None),
@@ -265,7 +266,7 @@ def test_a_constant_loss_is_explained_by_gradients_that_vanish(
         assert "vanish" not in fired.message
         assert fired.tensors == ("loss",)
         return
-    assert "gradients vanish, from 0.01 at 4.weight to 1e-9 at 0.weight: 2 of 4 are below" in fired.message
+    assert "gradients vanish, from 0.01 at 4.weight to 1e-9 at 0.weight: the first 2 of 4 are below" in fired.message
     assert fired.tensors == ("loss", *(f"gradient/{name}" for name in named))
     assert (fired.evidence["smallest_gradient"], fired.evidence["largest_gradient"]) == (1e-9, 1e-2)
     assert "normalization" in fired.suggestion

@@ -241,3 +241,10 @@ def test_few_values_and_values_that_are_no_numbers() -> None:
         "0 of 40 values of reward needed", stage="too few"
     )
     assert set(map(type, judge(RewardFall(), entropy=FLAT))) == {NotApplicable}
+
+
+@pytest.mark.parametrize("rule", [EntropyCollapse(), RisingEntropy()])
+def test_an_entropy_beside_which_no_reward_is_logged_may_not_be_that_of_a_policy(rule: Rule) -> None:
+    results = judge(rule, entropy=[1.0 - 0.002 * step for step in range(200)])
+    assert set(map(type, results)) == {NotApplicable}
+    assert judge(rule, entropy=[1.0 - 0.002 * step for step in range(200)], reward=[0.0] * 200)[-1] == Clear()

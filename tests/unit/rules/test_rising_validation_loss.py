@@ -122,7 +122,7 @@ def test_undecided_without_validation_training_or_enough_evaluations() -> None:
     assert result(only_training) == Undecided("no validation loss was seen")
     short = result(training(OVERFIT[:7]))
     assert isinstance(short, Undecided)
-    assert (short.why, short.stage) == ("too short: 7 of 8 evaluations", "too few")
+    assert (short.why, short.stage) == ("too short: 7 of 8 evaluations, the last one left out", "too few")
     logged = {"val_loss": TensorInfo("val_loss", ("losses",), ())}
     alone = [Capture(step, {"val_loss": {"value": value}}, infos=logged) for step, value in enumerate(OVERFIT)]
     assert result(alone) == Undecided("no training loss was captured between the evaluations")

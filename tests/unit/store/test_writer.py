@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from leadline.records.documents import WorkerDocument
+from leadline.records.documents import SampledItem, WorkerDocument
 from leadline.records.event import Event
 from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
 from leadline.store import layout
@@ -31,10 +31,12 @@ def stamp(step: int) -> StepStamp:
 
 
 def open_writer(run: Path, **settings: Any) -> Writer:
-    defaults: dict[str, Any] = {"host_bytes": 64 << 20, "disk_bytes": None}
-    return Writer(
-        str(run), "rank0-1", document=lambda: WorkerDocument("rank0-1"), guarded=_plain, **defaults | settings
-    )
+    defaults: dict[str, Any] = {
+        "host_bytes": 64 << 20,
+        "disk_bytes": None,
+        "document": lambda: WorkerDocument("rank0-1"),
+    }
+    return Writer(str(run), "rank0-1", guarded=_plain, **defaults | settings)
 
 
 def _plain(function: Callable[[], None]) -> Callable[[], None]:
@@ -209,3 +211,19 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < end, "condition not met in time"
         time.sleep(0.01)
+
+
+def test_what_is_sampled_names_only_tensors_that_the_training_has(tmp_path: Path) -> None:
+    def item(collection: str | None, *regexes: str, mode: str = "train", **counts: Any) -> SampledItem:
+        return SampledItem(collection, regexes, mode=mode, **{"requests": 9, "captures": 3} | counts)
+
+    there = [item("weights"), item("weights", "^b$"), item("weights", mode="eval"), item("layers", captures=0)]
+    raw = [item("huber_input", raw=True), item(None, "^b$")]
+    others = [item("huber_input"), item("weights", "^c$"), item("weights", "^b$", mode="predict")]
+    items = (*there, *others, *raw)
+    writer = open_writer(tmp_path, document=lambda: WorkerDocument("rank0-1", sampled=items))
+    for step, mode in enumerate(("train", "eval")):
+        writer.put_row(PAIR, StepStamp(step, mode, step, 1_000_000), struct.pack("<2d", 1.0, 2.0))
+    assert writer.close()
+    found = [(one["collection"], *one["regexes"], one["mode"]) for one in document(tmp_path)["sampled"]]
+    assert found == [(one.collection, *one.regexes, one.mode) for one in (*there, *raw)]

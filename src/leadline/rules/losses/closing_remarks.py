@@ -122,51 +122,69 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         A model that is judged after a few dozen updates has not been trained yet. A validation accuracy of 95 % is
         nothing if 95 % of the labels are equal.
     How it decides:
-        It remarks that there were fewer than ``updates`` train steps, in the first training of a process, if the last
-        half of the losses (all of them, if there are 5 to 40) falls, by the Mann-Kendall test at a significance of
-        0.01, and that half ends more than 1 % lower than it began. It remarks that the mean of a validation metric in
-        the last evaluation is not better, by 2 %, than what a predictor without input reaches: the entropy of the
-        labels for a cross entropy or negative log likelihood, their variance for a mean squared error, their mean
-        distance from their median for an absolute error, the Poisson loss of their mean, the share of the most frequent
-        label for an accuracy. Of XGBoost and LightGBM it is computed of the labels, weights and groups of the
-        validation set: the best constant for ``l1``, ``l2``, ``mae``, ``rmse``, ``quantile``, the Poisson and the log
-        losses, 0.5 for ``auc``, and the mean of all orders for ``ndcg`` and ``map``. The 2 % are those of the distance
-        to a perfect predictor. Printed values are given half the unit of their last decimal. Labels are those of the
-        first 10 train steps, at least 100 of them. It remarks the same of the training loss in the second half of 50 to
-        300 updates, if neither it nor another training loss falls (with ln C where labels are not known), and where
-        gradients vanish; longer trainings are evaluated by ``metric_not_improving``. It remarks that the weights hardly
-        moved: the largest median of their update ratios times the number of updates, at least 20, is below 0.001, and
-        no loss falls. It remarks that a learning rate with a scheduler was still rising at the last capture, after at
-        least 50 updates, and has never reached a fifth of the value that its group was made with (of ``max_lr`` in a
-        cycle), and that the scheduler of a cosine was stepped more than 1.2 times as often as its ``T_max``, and that
-        several schedulers of one optimizer, none of which is part of another, have made steps between two captures,
-        three times: only of PyTorch's optimizers, whose schedulers are observed. It remarks that at least 3 epochs in a
-        row had the same order, because the epoch number of a ``DistributedSampler`` that shuffles stayed the same; that
-        a list of PyTorch's modules holds one module with weights several times; that the output of a linear layer or
-        convolution, or what follows it, is added to itself; and that Keras or the trainer of Transformers or Lightning
-        keeps the best model, or stops early, by a metric whose name says the opposite of the direction that it was
-        given. Of a causal language model of Transformers that is given labels by name, at least 99 % of them the token
-        at their place, it remarks, at the first two steps: that the end token of its configuration occurs in at least 8
-        sequences, and never as a label; that rows hold several samples (``position_ids`` begin again at 0) that attend
-        to each other, because there is an attention mask, or keys and values were kept; that at least 4 sequences of
-        each batch begin with the same 4 or more tokens, and these are labels; that all tokens are labels although the
-        sequences hold the same four tokens in a row behind their beginnings (of a vocabulary of at least 512); that the
-        beginning token of a model that was loaded from a file occurs in none of at least 8 sequences; that more than
-        half of the positions are padding; that tokens of a batch, among the last 256 of the vocabulary, have equal rows
-        in an embedding that is frozen, or rows that were added to it in this process. It remarks that the gradient norm
-        which the script or its trainer logs differs by more than 5 % from that of the gradients, before and after
-        clipping, at each of at least 5 steps at which both are known. It remarks that a validation loss was the same in
-        all evaluations, at least 3, to the bit or as it was printed with at least 4 digits, though the weights moved by
-        more than that 0.001. It remarks that one of several training losses has fallen below a twentieth of its first
-        10 values, and another one is above three times its own, by the median of the last 30 of at least 50 values,
-        where no loss is a regression of labels that vary, as that of a critic is: one of two networks that compete has
-        won. The remarks follow the outcome of a run without problems. Of every run with several evaluations the outcome
-        names the best one, by the loss that Keras shows, else the first validation loss or metric whose direction is
-        known: its step, its value (without batches beyond those of the two evaluations before, such as a test at the
-        end), and the noise, the standard deviation of an evaluation (the median absolute deviation of the differences
-        between evaluations, divided by the square root of 2; from 5 evaluations on), and which of several trainings it
-        belongs to, the last. Where the last evaluation is worse by more than 5 of these, and the training loss before
-        it is lower than before the best one, it says that this is overfitting.
+        The remarks follow the outcome of a run without problems. It remarks that
+
+        - there were fewer than ``updates`` train steps, in the first training of a process, if the last half of the
+          losses (all of them, if there are 5 to 40) falls, by the Mann-Kendall test at a significance of 0.01, and that
+          half ends more than 1 % lower than it began;
+        - the mean of a validation metric in the last evaluation is not better, by 2 %, than what a predictor without
+          input reaches: the entropy of the labels for a cross entropy or negative log likelihood, their variance for a
+          mean squared error, their mean distance from their median for an absolute error, the Poisson loss of their
+          mean, the share of the most frequent label for an accuracy. Of XGBoost and LightGBM it is computed of the
+          labels, weights and groups of the validation set: the best constant for ``l1``, ``l2``, ``mae``, ``rmse``,
+          ``quantile``, the Poisson and the log losses, 0.5 for ``auc``, and the mean of all orders for ``ndcg`` and
+          ``map``. The 2 % are those of the distance to a perfect predictor. Printed values are given half the unit of
+          their last decimal. Labels are those of the first 10 train steps, at least 100 of them;
+        - the training loss is no better than that (than ln C where labels are not known) in the second half of 50 to
+          300 updates, if neither it nor another training loss falls; it says where gradients vanish, and longer
+          trainings are evaluated by ``metric_not_improving``;
+        - the weights hardly moved: the largest median of their update ratios times the number of updates, at least 20,
+          is below 0.001, and no loss falls;
+        - a learning rate with a scheduler was still rising at the last capture, after at least 50 updates, and has
+          never reached a fifth of the value that its group was made with (of ``max_lr`` in a cycle). This and the next
+          two are known of PyTorch's optimizers only, whose schedulers are observed;
+        - the scheduler of a cosine was stepped more than 1.2 times as often as its ``T_max``;
+        - several schedulers of one optimizer, none of which is part of another, have made steps between two captures,
+          three times;
+        - at least 3 epochs in a row had the same order, because the epoch number of a ``DistributedSampler`` that
+          shuffles stayed the same;
+        - a list of PyTorch's modules holds one module with weights several times;
+        - the output of a linear layer or convolution, or what follows it, is added to itself;
+        - Keras or the trainer of Transformers or Lightning keeps the best model, or stops early, by a metric whose name
+          says the opposite of the direction that it was given;
+        - the gradient norm which the script or its trainer logs differs by more than 5 % from that of the gradients,
+          before and after clipping, at each of at least 5 steps at which both are known;
+        - a validation loss was the same in all evaluations, at least 3, to the bit or as it was printed with at least 4
+          digits, though the weights moved by more than that 0.001;
+        - one of two networks that compete has won: one of several training losses has fallen below a twentieth of its
+          first 10 values, and another one is above three times its own, by the median of the last 30 of at least 50
+          values, where no loss is a regression of labels that vary, as that of a critic is.
+
+        Of a causal language model of Transformers that is given labels by name, at least 99 % of them the token at
+        their place, it remarks, at the first two steps, that
+
+        - the end token of its configuration occurs in at least 8 sequences, and never as a label;
+        - rows hold several samples (``position_ids`` begin again at 0) that attend to each other, because there is an
+          attention mask, or keys and values were kept;
+        - at least 4 sequences of each batch begin with the same 4 or more tokens, and these are labels;
+        - all tokens are labels although the sequences hold the same four tokens in a row behind their beginnings (of a
+          vocabulary of at least 512);
+        - the beginning token of a model that was loaded from a file occurs in none of at least 8 sequences;
+        - more than half of the positions are padding;
+        - tokens of a batch, among the last 256 of the vocabulary, have equal rows in an embedding that is frozen, or
+          rows that were added to it in this process.
+
+        Of every run with several evaluations the outcome names the best one, by the loss that Keras shows, else the
+        loss of validation that the trainer or the script logs under such a name (``eval_loss``), else the first
+        validation loss that was captured, else the first metric whose direction is known:
+
+        - its step, and its value, without batches beyond those of the evaluations before, such as a test at the end;
+        - the noise, the standard deviation of an evaluation: the median absolute deviation of the differences between
+          evaluations, divided by the square root of 2; from 5 evaluations on. It is at most this, where not more than
+          half of two differences in a row are on different sides of their median: the evaluations follow a curve;
+        - which of several trainings it belongs to, the last;
+        - that the training overfits, where the last evaluation is worse by more than 5 standard deviations, and the
+          training loss before it is lower than before the best one.
     Not a number:
         NaN and infinity are left out; where a training loss was one of them, it does not advise to train for longer.
     Blind spots:

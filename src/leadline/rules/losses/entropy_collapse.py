@@ -36,11 +36,11 @@ class EntropyCollapse(RoleRule, frozen=True, kw_only=True):
         Looks at the [logged metrics](../metrics.md#roles) of the role ``entropy``, whatever their sign. Fires if the
         median of the last 20 values is at most ``share`` of the largest of the first 20, and the Mann-Kendall test
         finds no rise of the reward at 0.05 over the whole run, nor the rank-sum test one at 0.001 from its first 10
-        values to the latest 20: a policy that has learned its task needs no entropy.
-        Fires before that, from 100 values on, if half of the entropy is lost, the Mann-Kendall test finds a fall at
-        0.01 in the last half of the run, and at the pace of that half (the Theil-Sen slope of its logarithm) ``share``
-        is reached within as many steps as there were. Undecided before 40 values, and without a logged reward. Does not
-        apply where the spread of continuous actions is logged, whose entropy may pass 0.
+        values to the latest 20: a policy that has learned its task needs no entropy. Fires before that, from 100 values
+        on, if half of the entropy is lost, the Mann-Kendall test finds a fall at 0.01 in the last half of the run, and
+        at the pace of that half (the Theil-Sen slope of its logarithm) ``share`` is reached within as many steps as
+        there were. Undecided before 40 values, and if it falls like that without a logged reward. Does not apply where
+        no reward is logged otherwise, nor where the spread of continuous actions is logged, whose entropy may pass 0.
     Not a number:
         Values that are NaN or infinite are not counted.
     Blind spots:
@@ -56,6 +56,7 @@ class EntropyCollapse(RoleRule, frozen=True, kw_only=True):
     explains: ClassVar[tuple[str, ...]] = ("dead_groups", "no_gradient", "metric_not_improving")
     roles: ClassVar[tuple[str, ...]] = (ENTROPY,)
     not_with = CONTINUOUS
+    is_of_policy = True
 
     share: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.05
 

@@ -30,7 +30,7 @@ from leadline.rules import (
 )
 from leadline.rules.booster_detection import is_from_booster
 from leadline.rules.losses.evaluations import Mean
-from leadline.rules.messages import fired, too_few
+from leadline.rules.messages import fired
 from leadline.rules.robust import NORMAL_MAD, mad
 
 _MODES: Final = ("train", "eval", "global")
@@ -259,8 +259,8 @@ class GeneralizationGap(Rule, frozen=True, kw_only=True):
         remarks = [_remark(key, pair) for key, pair in gaps]
         product = {"remarks": remarks[:1]}
         longest = max(known.pairs[key].count for key in ended)
-        few = too_few(longest, _MIN_EVALUATIONS, "evaluations")
-        return replace(few, product=product) if longest < _MIN_EVALUATIONS else Clear(product)
+        few = f"{longest:,} of {_MIN_EVALUATIONS:,} evaluations needed, the last one left out"
+        return Undecided(few, stage="too few", product=product) if longest < _MIN_EVALUATIONS else Clear(product)
 
 
 def _readings(window: Window) -> Iterator[tuple[str, _Key, TensorReading]]:

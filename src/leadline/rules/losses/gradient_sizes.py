@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from leadline.records.formatting import significant
@@ -22,7 +23,7 @@ _MIN_VANISHED: Final = 2
 
 
 class Vanished(NamedTuple):
-    """The parameters of a worker whose gradients have vanished, the smallest first, and the one with the largest."""
+    """The first parameters of a worker, whose gradients have vanished, by size, and the one with the largest."""
 
     names: tuple[str, ...]
     largest: str
@@ -35,8 +36,8 @@ class Vanished(NamedTuple):
         """Return the part of a message that names the smallest and the largest gradient."""
         return (
             f"the gradients vanish, from {significant(self.largest_size)} at {self.largest} to "
-            f"{significant(self.smallest_size)} at {self.names[0]}: {len(self.names):,} of {self.parameters:,} are "
-            "below a ten-thousandth of the largest"
+            f"{significant(self.smallest_size)} at {self.names[0]}: the first {len(self.names):,} of "
+            f"{self.parameters:,} are below a ten-thousandth of the largest"
         )
 
     def evidence(self) -> dict[str, float]:
@@ -64,12 +65,16 @@ class GradientSizes:
                 sizes[reading.tensor.removeprefix("gradient/")] = reading.value
 
     def vanished(self) -> Vanished | None:
-        """Return the gradients that are far below the largest one; None: fewer than two are."""
+        """Return the gradients of the first parameters, if far below the largest one; None: fewer than two are.
+
+        Behind larger ones they have other reasons: the queries and keys of an attention that is still uniform.
+        """
         if not self.sizes:
             return None
-        ascending = sorted(self.sizes, key=self.sizes.__getitem__)
-        largest = self.sizes[ascending[-1]]
-        names = tuple(name for name in ascending if self.sizes[name] < _SHARE * largest)
+        largest = max(self.sizes, key=self.sizes.__getitem__)
+        bound = _SHARE * self.sizes[largest]
+        first = takewhile(lambda name: self.sizes[name] < bound, self.sizes)
+        names = tuple(sorted(first, key=self.sizes.__getitem__))
         if len(names) < _MIN_VANISHED:
             return None
-        return Vanished(names, ascending[-1], self.sizes[names[0]], largest, len(ascending))
+        return Vanished(names, largest, self.sizes[names[0]], self.sizes[largest], len(self.sizes))

@@ -131,12 +131,12 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         an absolute error, the Poisson loss of their mean, the share of the most frequent label for an accuracy (up to
         75 %); of boosters as in ``closing_remarks``. Of a loss whose labels were not captured it is ln C, if the
         backward pass begins at one cross entropy with C classes. Of printed metrics only those named as of validation
-        data are compared, and given half the unit of their last decimal. If the mean absolute gradients of at least two
-        parameters (not vectors) are below a ten-thousandth of the largest one, the message says that gradients vanish,
-        and where; otherwise, where gradients were clipped by two orders of magnitude at most steps, the advice is about
-        the clipping, and if the median update ratio of the weights is never above 0.0005, the advice is a higher
-        learning rate. With ``from_start`` all other metrics are compared with their first tenth; whether higher or
-        lower is better is taken from the name (accuracy, f1, auc, reward …; loss, error, perplexity …).
+        data are compared, and given half the unit of their last decimal. If the mean absolute gradients of at least the
+        first two parameters (not vectors) are below a ten-thousandth of the largest one, the message says that they
+        vanish, and where; otherwise, where gradients were clipped by two orders of magnitude at most steps, the advice
+        is about the clipping, and if the median update ratio of the weights is never above 0.0005, the advice is a
+        higher learning rate. With ``from_start`` all other metrics are compared with their first tenth; whether higher
+        or lower is better is taken from the name (accuracy, f1, auc, reward …; loss, error, perplexity …).
     Not a number:
         NaN and infinity are skipped.
     Blind spots:

@@ -32,7 +32,8 @@ class RisingEntropy(RoleRule, frozen=True, kw_only=True):
         values on, if the median of the last 20 is at least ``factor`` times that of the first 20, the Mann-Kendall test
         finds a rise at 0.01 in the last half of the run, and no rise of the reward at 0.05 in that half: where both
         rise, the policy explores with success. Undecided before 100 values, and if it rises like that without a logged
-        reward. Does not apply where the spread of continuous actions is logged, whose entropy may pass 0.
+        reward. Does not apply where no reward is logged otherwise, nor where the spread of continuous actions is
+        logged, whose entropy may pass 0.
     Not a number:
         Values that are NaN or infinite are not counted.
     Blind spots:
@@ -48,6 +49,7 @@ class RisingEntropy(RoleRule, frozen=True, kw_only=True):
     roles: ClassVar[tuple[str, ...]] = (ENTROPY,)
     least: ClassVar[int] = 5 * MIN_VALUES
     not_with = CONTINUOUS
+    is_of_policy = True
 
     factor: PositiveFloat = 2.0
 

@@ -251,7 +251,9 @@ class RisingValidationLoss(Rule, frozen=True, kw_only=True):
             return Undecided("no training loss was captured between the evaluations")
         longest = max(course.count for course in evaluated)
         if longest < _MIN_EVALUATIONS:
-            return Undecided(f"too short: {longest:,} of {_MIN_EVALUATIONS:,} evaluations", stage="too few")
+            return Undecided(
+                f"too short: {longest:,} of {_MIN_EVALUATIONS:,} evaluations, the last one left out", stage="too few"
+            )
         return Clear()
 
 

@@ -21,11 +21,13 @@ class RoleRule(Rule, frozen=True, kw_only=True):
         roles: The roles of the metrics; of several, one must be logged.
         not_with: The roles of which none must be logged for the rule to apply, with the reason.
         least: The number of values before which a metric is not looked at.
+        is_of_policy: Whether without a logged reward there may be no policy: supervised trainings log an entropy, too.
     """
 
     roles: ClassVar[tuple[str, ...]]
     not_with: ClassVar[Mapping[str, str]] = {}
     least: ClassVar[int] = 2 * MIN_VALUES
+    is_of_policy: ClassVar[bool] = False
 
     def needs(self) -> Needs:
         return NEEDS
@@ -46,10 +48,12 @@ class RoleRule(Rule, frozen=True, kw_only=True):
         if not metrics:
             return known.absent(*self.roles)
         complete = [metric for metric in metrics if metric.count >= self.least]
-        if complete:
-            return self.judge(complete, known)
         most = max(metrics, key=lambda metric: metric.count)
-        return too_few(most.count, self.least, f"values of {most.name}")
+        few = too_few(most.count, self.least, f"values of {most.name}")
+        verdict = self.judge(complete, known) if complete else few
+        if self.is_of_policy and known.reward() is None and (verdict is few or isinstance(verdict, Clear)):
+            return NotApplicable(f"no reward was logged, so that {most.name} may not be that of a policy")
+        return verdict
 
     def judge(self, metrics: list[LoggedMetric], known: LoggedMetrics) -> Verdict:
         """Return the verdict on the metrics of a step that have at least ``least`` values."""

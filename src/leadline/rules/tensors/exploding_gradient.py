@@ -30,6 +30,10 @@ _ADVICE: Final = Advice(
     "clip gradients ({clip_norm_to} a few times the median), or a tenth of the learning rate; usually the rate is too "
     "high at this point, or a batch is an outlier"
 )
+_ADVICE_IF_CLIPPED: Final = Advice(
+    "a tenth of the learning rate; usually the rate is too high at this point: with clipping each update has its full "
+    "size, however steep the loss is"
+)
 
 
 @dataclass(slots=True)
@@ -45,16 +49,16 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
     """Fires when the total gradient norm jumps far above its usual level, more than once within a few steps.
 
     Why it matters:
-        One step along an exploded gradient moves the weights far away from where they were; clipping hides it, and
-        from then on every step is a clipped one.
+        One step along an exploded gradient moves the weights far away from where they were. Clipping prevents that,
+        and hides it where from then on every step is a clipped one.
     How it decides:
-        Fires if at least ``patience`` of the last 5 captured norms are above ``factor`` times the median of up to
-        ``window`` earlier norms, or of the last 3 of these if that is higher, and above their noise: ``median * exp(4
-        * 1.4826 * MAD)``, where MAD is that of their logarithms. With fewer than 20 earlier norms the bound is 20 /
-        their number times as high; at least ``warmup`` are required, undecided before. The norm is the l2 norm of all
-        gradients of an optimizer, before clipping if the training clips, else as the optimizer gets them. Each
-        optimizer is evaluated separately. Norms from before a step at which a loss of a new name appears, that of a
-        second phase, are not compared with those after it.
+        Fires if at least ``patience`` of the last 5 captured norms, all 5 if the training clips gradients, are above
+        ``factor`` times the median of up to ``window`` earlier norms, or of the last 3 of these if that is higher, and
+        above their noise: ``median * exp(4 * 1.4826 * MAD)``, where MAD is that of their logarithms. With fewer than 20
+        earlier norms the bound is 20 / their number times as high; at least ``warmup`` are required, undecided before.
+        The norm is the l2 norm of all gradients of an optimizer, before clipping if the training clips, else as the
+        optimizer gets them. Each optimizer is evaluated separately. Norms from before a step at which a loss of a new
+        name appears, that of a second phase, are not compared with those after it.
     Not a number:
         Norms that are NaN or infinite count neither as high nor for the median (see ``nonfinite_origin``). Steps
         that a gradient scaler skipped are not evaluated. Undecided if the median is 0.
@@ -65,7 +69,7 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
     Args:
         factor: Multiple of the median that is too much, > 1.
         window: Norms in the median, >= 1.
-        patience: How many of 5 norms in a row must be too high, 1 to 5.
+        patience: How many of 5 norms in a row must be too high without clipping, 1 to 5.
         warmup: Earlier norms that are required, >= 1.
     Source:
         Ours; Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural networks", 2013.
@@ -129,7 +133,7 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
                 continue  # the bound is at least this; most steps need no more
             bound = usual * max(self.factor, _noise(before[-self.window :])) * self._uncertainty(len(before))
             high = [norm for norm in latest if norm > bound]
-            if len(high) >= self.patience:
+            if len(high) >= (_LATEST if _is_clipped(reading) else self.patience):
                 return self._fired(reading, usual, high)
         if is_judged:
             return Clear()
@@ -147,7 +151,7 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
             f"its median of {significant(usual)}, "
             f"in {len(high)} of the last {_LATEST} captured",
             reading,
-            advice=_ADVICE,
+            advice=_ADVICE_IF_CLIPPED if _is_clipped(reading) else _ADVICE,
             evidence={
                 "norm": max(high),
                 "median": usual,
@@ -167,13 +171,17 @@ def _noise(norms: list[float]) -> float:
     return math.exp(min(_DEVIATIONS * NORMAL_MAD * mad(logarithms, median(logarithms)), 700.0))
 
 
+def _is_clipped(reading: TensorReading) -> bool:
+    return reading.tensor.endswith(_BEFORE)
+
+
 def _norms(readings: list[TensorReading]) -> list[TensorReading]:
     """Return the norm of each optimizer, before clipping if available; of a log, the norm that it names."""
-    clipped = {(reading.worker, reading.tensor) for reading in readings if reading.tensor.endswith(_BEFORE)}
+    clipped = {(reading.worker, reading.tensor) for reading in readings if _is_clipped(reading)}
     return [
         reading
         for reading in readings
-        if reading.tensor.endswith(_BEFORE)
+        if _is_clipped(reading)
         or role_in(reading.collections) == GRADIENT_NORM
         or (reading.tensor.endswith(_NORM) and (reading.worker, f"{reading.tensor}_before_clipping") not in clipped)
     ]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 import torch
+from hooked_run import watch
 from torch import nn
 
 from leadline.frameworks.torch.capture.continuation import LatestOptimizer
@@ -64,6 +68,20 @@ def test_parameters_that_are_frozen_meanwhile_show_nothing() -> None:
     assert not is_left(latest, critic(generator(torch.ones(2, 3))).sum(), sgd(generator))
 
 
+def test_an_optimizer_that_was_made_since_the_last_step_begins_a_training_of_its_own() -> None:
+    first, second = nn.Linear(3, 3), nn.Linear(3, 3)
+    latest = trained(first, owner := sgd(first))
+    first(torch.ones(2, 3)).sum().backward()  # as a closure that is called again for the final loss
+    latest.note_made(other := sgd(second))
+    assert is_left(latest, first(second(torch.ones(2, 3))).sum(), other)
+    first.requires_grad_(False)  # as PEFT freezes what was trained
+    assert is_left(latest, first(second(torch.ones(2, 3))).sum(), other)
+    first.requires_grad_(True)
+    owner.step()
+    latest.after_update(owner)
+    assert not is_left(latest, first(second(torch.ones(2, 3))).sum(), other)
+
+
 def test_a_second_optimizer_of_the_same_backward_pass_belongs_to_its_step() -> None:
     first, second = nn.Linear(3, 3), nn.Linear(3, 3)
     owner, other = sgd(first), sgd(second)
@@ -74,3 +92,30 @@ def test_a_second_optimizer_of_the_same_backward_pass_belongs_to_its_step() -> N
     latest.after_update(owner)
     latest.before_update(other)
     assert not latest.is_left
+
+
+@pytest.mark.parametrize("kind", ["closure", "frozen", "through"])
+def test_a_training_counts_from_its_first_step_while_the_optimizer_before_is_alive(tmp_path: Path, kind: str) -> None:
+    first, second = nn.Linear(3, 3), nn.Linear(3, 3)
+    owner = torch.optim.LBFGS(first.parameters(), max_iter=2)
+
+    def closure() -> torch.Tensor:
+        owner.zero_grad()
+        loss = first(torch.ones(2, 3)).square().sum()
+        loss.backward()
+        return loss
+
+    def train() -> None:
+        for _ in range(4):
+            owner.step(closure)
+        closure()
+        first.requires_grad_(kind != "frozen")  # as PEFT freezes what was trained
+        other = torch.optim.Adam(second.parameters())
+        for _ in range(5):
+            other.zero_grad()
+            output = second(torch.ones(2, 3))
+            (output if kind == "closure" else first(output)).square().sum().backward()
+            other.step()
+
+    run = watch(tmp_path, train, preset="light")
+    assert (run.steps(), run.trainings()) == (list(range(9)), (0, 4))

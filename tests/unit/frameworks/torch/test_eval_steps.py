@@ -523,3 +523,38 @@ def test_a_criterion_of_the_script_is_a_loss_in_evaluation(tmp_path: Path, kind:
     assert len(run.steps("eval")) == len(seen) == 6
     assert scalars(run, "losses", "eval") == {"Focal_output_0": pytest.approx(dict(enumerate(seen)), rel=1e-6)}
     assert [*scalars(run, "losses")] == ["loss" if kind == "sum" else "Focal_output_0"]
+
+
+@pytest.mark.parametrize("kind", ["other", "none", "derived"])
+def test_what_a_model_returns_as_its_loss_is_none_of_a_training_by_something_else(tmp_path: Path, kind: str) -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = net()
+
+        def forward(self, inputs: torch.Tensor, labels: torch.Tensor | None = None) -> dict[str, torch.Tensor | None]:
+            logits = self.body(inputs)
+            loss = None if labels is None else (logits.logsumexp(1) - logits.gather(1, labels[:, None])[:, 0]).mean()
+            return {"loss": loss, "logits": logits}
+
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    evaluated: list[float] = []
+
+    def train() -> None:
+        for _ in range(2):
+            model.train()
+            for _ in range(3):
+                optimizer.zero_grad()
+                output = model(X, None if kind == "none" else Y)  # as preferences or smoothed labels are trained
+                loss = (output["loss"] - 0.1).abs() + 0.1 if kind == "derived" else output["logits"].square().mean()
+                loss.backward()
+                optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                evaluated.append(float(model(X, Y)["loss"]))
+
+    run = watch(tmp_path, train, preset="light")
+    assert list(scalars(run, "losses")) == ["loss"]
+    found = scalars(run, "losses", "eval")
+    assert found == ({"loss": pytest.approx(dict(enumerate(evaluated)))} if kind == "derived" else {})

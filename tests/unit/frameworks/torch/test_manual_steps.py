@@ -188,6 +188,40 @@ def test_an_optimizer_that_steps_owns_the_clock(tmp_path: Path) -> None:
     assert next(iter(run.worker_documents().values())).optimizers == ("SGD",)
 
 
+def test_weights_that_are_moved_for_a_second_backward_pass_are_no_step(tmp_path: Path) -> None:
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+
+    def train() -> None:
+        for _ in range(4):  # as sharpness-aware minimization does
+            functional.cross_entropy(model(X), Y).backward()
+            moved = [0.01 * parameter.grad for parameter in model.parameters()]
+            with torch.no_grad():
+                for parameter, by in zip(model.parameters(), moved, strict=True):
+                    parameter += by
+            optimizer.zero_grad()
+            functional.cross_entropy(model(X), Y).backward()
+            with torch.no_grad():
+                for parameter, by in zip(model.parameters(), moved, strict=True):
+                    parameter -= by
+            optimizer.step()
+            optimizer.zero_grad()
+
+    run = watch(tmp_path, train, preset="light")
+    assert run.steps() == list(range(4))
+    assert next(iter(run.worker_documents().values())).optimizers == ("SGD",)
+    assert run.trainings() == (0,)
+
+
+def test_updates_of_weights_that_an_optimizer_holds_but_never_steps_are_steps(tmp_path: Path) -> None:
+    loop = Loop(in_place)
+    torch.optim.SGD(loop.model.parameters(), lr=RATE)
+    optimizer = torch.optim.Adam(loop.model.parameters(), lr=RATE)
+    run = watch(tmp_path, lambda: loop.train(6), "losses:every=1")
+    assert scalars(run, "losses")["cross_entropy_output_0"] == pytest.approx(dict(enumerate(loop.losses)))
+    assert not optimizer.state
+
+
 def test_a_forgotten_step_does_not_hide_the_training(tmp_path: Path) -> None:
     model = net()
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)

@@ -25,8 +25,8 @@ class LatestOptimizer:
 
     Attributes:
         is_left: Whether, at the last step of another optimizer, the training was over: something was computed since
-            its last step, and no gradient had reached its first parameter, or the other optimizer updates its first and
-            its last one, too.
+            its last step, and the other optimizer was made since then, or updates its first and its last parameter,
+            too, or no gradient had reached its first one.
         made_anew: How many optimizers in a row went on with the training of the one before, which had made less than a
             thousand steps, with the same settings but for a learning rate that a schedule may change, and without its
             state.
@@ -53,13 +53,22 @@ class LatestOptimizer:
         """Their versions before the last step of another optimizer."""
         self._is_empty = False
         """Whether that one had no state then."""
+        self._made: list[weakref.ref[Any]] = []
+        """The optimizers that were made since the last step."""
+
+    def note_made(self, optimizer: Any) -> None:
+        """Notice that an optimizer was made."""
+        self._made.append(weakref.ref(optimizer))
 
     def before_update(self, optimizer: Any) -> None:
         """Notice a step of any optimizer before it updates its parameters."""
         if self._optimizer is not None and self._optimizer() is not optimizer:
             self._found, self._is_empty = self._versions(), not optimizer.state
             is_computed = torch.autograd._get_sequence_nr() != self._computed
-            self.is_left = is_computed and (self._is_included(optimizer) or not self._has_new_gradients())
+            is_made_since = any(reference() is optimizer for reference in self._made)
+            self.is_left = is_computed and (
+                is_made_since or self._is_included(optimizer) or not self._has_new_gradients()
+            )
 
     def after_update(self, optimizer: Any) -> None:
         """Notice that an optimizer has updated its parameters; called at every step."""
@@ -67,6 +76,8 @@ class LatestOptimizer:
             self._left, self._gradient = self._versions(), self._first_gradient()
             self._computed = torch.autograd._get_sequence_nr()
             self._steps += 1
+            if self._made:
+                self._made = []
 
     def is_continued_by(self, optimizer: Any) -> bool:
         """Return whether an optimizer goes on with the training, in its first step that counts; follow it from now."""
@@ -79,6 +90,7 @@ class LatestOptimizer:
             self.made_anew += 1
         self._optimizer, self._class, self._settings = weakref.ref(optimizer), type(optimizer), settings
         self._parameters, self._steps = [weakref.ref(parameter) for parameter in parameters], 1
+        self._made = []
         ends = (*parameters[:1], *parameters[-1:])
         self._ends = [weakref.ref(parameter) for parameter in ends if not parameter.is_inference()]
         self._left, self._gradient = self._versions(), self._first_gradient()

@@ -10,10 +10,17 @@ from typing import Any, Final
 import torch
 
 from leadline.frameworks.torch.capture.autograd_graph import nodes_below
-from leadline.frameworks.torch.naming.model_names import ParameterNames, optimizer_classes
+from leadline.frameworks.torch.naming.model_names import (
+    ParameterNames,
+    live_optimizers,
+    optimizer_classes,
+    parameters_of,
+)
 
 _WATCHED: Final = 16
 """Tensors whose versions are compared."""
+_ELEMENTS: Final = 256
+"""Elements of such a tensor that are compared with its gradient."""
 
 
 class ManualUpdates:
@@ -78,6 +85,33 @@ class TensorVersions:
         return any(tensor is not None and tensor._version != version for tensor, version in current)
 
 
+class FirstChange:
+    """The first elements of some tensors and of their gradients, which tell an update from another change in place."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[weakref.ref[torch.Tensor], torch.Tensor, torch.Tensor]] = []
+
+    def record(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Copy the elements of those tensors that have a gradient."""
+        self._known = [
+            (weakref.ref(tensor), _first_elements(tensor).clone(), _first_elements(gradient).clone())
+            for tensor in tensors
+            if (gradient := tensor.grad) is not None and _is_plain(tensor) and _is_plain(gradient)
+        ]
+
+    def is_update(self) -> bool:
+        """Return whether no element was changed along its gradient; the first update of an optimizer changes none so.
+
+        Sharpness-aware minimization goes along the gradients, to make a second backward pass there.
+        """
+        changes = [
+            (_first_elements(tensor) - before, gradient)
+            for reference, before, gradient in self._known
+            if (tensor := reference()) is not None
+        ]
+        return not any(bool((change * gradient > 0).any()) for change, gradient in changes)
+
+
 class GradientRenewals:
     """Counts backward passes in a row before which the gradients of the one before were removed or zeroed."""
 
@@ -103,6 +137,12 @@ class GradientRenewals:
         self.count = 0 if is_same else self.count + 1
 
 
+def is_held(tensors: Iterable[torch.Tensor]) -> bool:
+    """Return whether an optimizer that is alive holds one of these tensors; scans all objects."""
+    held = {id(parameter) for optimizer in live_optimizers() for parameter in parameters_of(optimizer)}
+    return any(id(tensor) in held for tensor in tensors)
+
+
 def leaves_of(outputs: Iterable[Any], at_most: int | None = None) -> list[torch.Tensor]:
     """Return the leaf tensors that a backward pass from these outputs reaches, or some of them."""
     leaves: list[torch.Tensor] = []
@@ -124,3 +164,16 @@ def is_keras_here() -> bool:
     """Return whether Keras was imported with PyTorch as its backend: its optimizers have an adapter of their own."""
     keras = sys.modules.get("keras")
     return keras is not None and keras.backend.backend() == "torch"
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Return whether single elements of a tensor can be read without any communication."""
+    return type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided and tensor.numel() > 0
+
+
+def _first_elements(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the first elements of a tensor's first row, without copying them."""
+    row = tensor.detach()
+    while row.dim() > 1:
+        row = row[0]
+    return row.reshape(-1)[:_ELEMENTS]

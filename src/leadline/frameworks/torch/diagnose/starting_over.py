@@ -75,7 +75,8 @@ class StartingOver:
     """Notices optimizers that begin without the state that there was for them, and parameters initialized again.
 
     Initializers, ``torch.load`` and ``Module.load_state_dict`` are replaced; each looks up an id, and does nothing
-    more in a training that neither initializes what it has updated nor loads the state of an optimizer.
+    more in a training that neither initializes what it has updated nor loads the state of an optimizer. So is the
+    constructor of optimizers: one that was made after the last step of another may begin a training of its own.
 
     Attributes:
         latest: Knows whether an optimizer goes on with the training of another one.
@@ -94,13 +95,14 @@ class StartingOver:
         self._patches = Patches()
 
     def install(self) -> None:
-        """Replace initializers and what loads checkpoints."""
+        """Replace initializers, what loads checkpoints, and the constructor of optimizers."""
         for name, function in list(vars(torch.nn.init).items()):
             if name.endswith("_") and not name.startswith("_") and callable(function):
                 self._patches.replace(torch.nn.init, name, self._make_initializer)
         for owner in (torch.serialization, torch):
             self._patches.replace(owner, "load", self._make_load)
         self._patches.replace(torch.nn.Module, "load_state_dict", self._make_load_state)
+        self._patches.replace(torch.optim.Optimizer, "__init__", self._make_constructor)
 
     def uninstall(self) -> None:
         """Restore them."""
@@ -160,6 +162,15 @@ class StartingOver:
             return result
 
         return hide_from_dynamo(initialize)
+
+    def _make_constructor(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        guard, note_made = self._guard, self.latest.note_made
+
+        def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            original(optimizer, *args, **kwargs)
+            guard.run(note_made, optimizer)
+
+        return hide_from_dynamo(__init__)
 
     def _make_load(self, original: Callable[..., Any]) -> Callable[..., Any]:
         guard, note_loaded = self._guard, self._note_loaded

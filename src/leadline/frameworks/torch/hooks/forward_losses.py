@@ -62,11 +62,13 @@ class ForwardLosses:
 
     def _add_own(self, called: torch.nn.Module, captured: Captured, output: Any, *, is_trained: bool) -> None:
         model, names = unwrap(called), {id(tensor): name for name, tensor in captured}
+        if torch.is_grad_enabled():
+            self.calls.add_called(model)
         for place, number in numbers_of(output):
             if id(number) in names:
                 self.calls.add_output(model, place, names[id(number)], number)
             own = self.calls.own_name(model, place)
-            is_loss = number.dim() == 0 and (own is not None or (is_trained and place == "loss"))
+            is_loss = number.dim() == 0 and (own is not None or (is_trained and self.calls.may_train_by(model, place)))
             if is_loss:
                 self._note_evaluation(number)
             if is_loss and self._passes.is_of_eval(number):

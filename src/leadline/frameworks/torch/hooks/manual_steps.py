@@ -9,10 +9,12 @@ import torch
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.torch.capture.manual_updates import (
+    FirstChange,
     GradientRenewals,
     ManualUpdates,
     TensorVersions,
     has_optimizer,
+    is_held,
     leaves_of,
 )
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
@@ -36,7 +38,8 @@ class ManualSteps:
 
     **Not every backward pass is training** - steps are counted once an update was seen; at once if there is no
     optimizer in the process and a model is in training mode; and if gradients are renewed again and again although an
-    optimizer exists: then somebody has forgotten to step it.
+    optimizer exists: then somebody has forgotten to step it. A first change of weights that an optimizer holds is no
+    update if it goes along a gradient: it moves them for a second backward pass, ahead of the optimizer's step (SAM).
     """
 
     def __init__(
@@ -48,7 +51,7 @@ class ManualSteps:
         self._names = names
         self._loop = callbacks.facts.of("checks of the training loop are")
         self._updates: ManualUpdates | None = None
-        self._versions, self._renewals = TensorVersions(), GradientRenewals()
+        self._versions, self._renewals, self._change = TensorVersions(), GradientRenewals(), FirstChange()
         self._is_pending = False
         """Whether a backward pass has ended, and no forward pass has begun since."""
         self._is_counted = False
@@ -80,6 +83,8 @@ class ManualSteps:
         self._next_node = torch.autograd._get_sequence_nr()
         self._renewals.record(self._versions.tensors())
         updates = self._updates
+        if updates is None:
+            self._change.record(self._versions.tensors())
         if updates is None or not (self._is_counted or self._is_training(updates)):
             return
         if not self._is_captured:
@@ -108,7 +113,11 @@ class ManualSteps:
         self._backwards += 1
         is_updated = self._versions.have_advanced()
         if is_updated and self._updates is None:
+            if not self._change.is_update() and is_held(self._versions.tensors()):
+                self._backwards = 0
+                return
             self._updates = ManualUpdates(self._versions.tensors(), self._names)
+            self._change = FirstChange()
         updates = self._updates
         if updates is None:
             return

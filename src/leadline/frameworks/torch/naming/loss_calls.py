@@ -85,11 +85,16 @@ class LossCalls:
         """The numbers that models returned, by graph node."""
         self._own: weakref.WeakKeyDictionary[torch.nn.Module, dict[OutputPlace, str]] = weakref.WeakKeyDictionary()
         """The losses that models and criteria return: what backward was called on, or a term of it."""
+        self._called: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+        """The models that were called with gradients in this step."""
+        self._otherwise: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+        """Those of which backward was called on something that does not follow from any number that they returned."""
 
     def clear(self) -> None:
         """Clear the calls at the start of a step."""
         self._names.clear()
         self._outputs.clear()
+        self._called.clear()
         self._labels.clear()
         self.given = None
 
@@ -103,6 +108,14 @@ class LossCalls:
         self.add(name, output)
         if output.grad_fn is not None:
             self._outputs[output.grad_fn._sequence_nr()] = weakref.ref(model), place
+
+    def add_called(self, model: torch.nn.Module) -> None:
+        """Add a model that was called with gradients, ahead of what it returned."""
+        self._called.add(model)
+
+    def may_train_by(self, model: torch.nn.Module, place: OutputPlace) -> bool:
+        """Return whether what a model returns as its loss may be what it is trained by, as far as was seen."""
+        return place == "loss" and model not in self._otherwise
 
     def own_name(self, model: torch.nn.Module, place: OutputPlace) -> str | None:
         """Return the name of the loss that a model returns at a place; None: backward was never called on it."""
@@ -143,6 +156,7 @@ class LossCalls:
         loss = self._sites.get(site)
         if loss is None:
             loss = self._sites[site] = self._find(node())
+            self._note_otherwise(node())
         return loss.name, _factor(node(), loss.hops) if loss.hops else 1.0
 
     def is_direct(self, site: object) -> bool:
@@ -193,12 +207,39 @@ class LossCalls:
             elif (scaled := _scaled_input(term)[0]) is not None:
                 pending.append(scaled)
 
+    def _note_otherwise(self, node: Any) -> None:
+        """Note the models of this step that return nothing that a backward pass starts from or leads to."""
+        returned: dict[torch.nn.Module, list[int]] = {}
+        for number, (reference, _) in self._outputs.items():
+            if (model := reference()) is not None:
+                returned.setdefault(model, []).append(number)
+        for model in self._called:
+            if model in self._own or any(_leads_to(node, number) for number in returned.get(model, ())):
+                self._otherwise.discard(model)
+            else:
+                self._otherwise.add(model)
+
     def _note_own(self, node: Any, name: str) -> None:
         """Note that a loss is what a model returned, if it is."""
         reference, place = self._outputs.get(node._sequence_nr(), (None, None))
         model = reference() if reference is not None else None
         if model is not None:
             self._own.setdefault(model, {})[place] = name
+
+
+def _leads_to(node: Any, number: int) -> bool:
+    """Return whether a graph leads from a node to the one with a sequence number: those on the way have higher ones."""
+    seen: set[int] = set()
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        if current is None or current._sequence_nr() < number or current._sequence_nr() in seen:
+            continue
+        if current._sequence_nr() == number:
+            return True
+        seen.add(current._sequence_nr())
+        pending += [parent for parent, _ in current.next_functions]
+    return False
 
 
 def _factor(node: Any, hops: int) -> float:

@@ -1,9 +1,9 @@
 """Programs that were written without knowledge of the rules, in docs/reference/rules/blind.md.
 
-``python tests/detection/blind.py RESULTS`` runs all programs of ``tests/detection/blind`` and ``blind2`` with
+``python tests/detection/blind.py RESULTS`` runs all programs of the sets (the folders ``tests/detection/blind*``) with
 ``leadline run --check`` and default options, each mistake with its twin, keeps what was said in a file, and writes the
-page; programs that the file has are not repeated. It takes an hour on two cores. ``--second`` runs the second set
-alone, and replaces its section of the page.
+page; programs that the file has are not repeated. It takes two hours on two cores. ``--set blind2`` runs one set alone,
+and replaces its section of the page; it can be given several times.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "reference" / "rules" / "blind.md"
 _SECONDS = 600
 _SWITCH = 'FIXED = len(sys.argv) > 1 and sys.argv[1] == "fixed"'
-_HEAD = """# Blind set
-
+_HEAD = """{title}
 {pairs} mistakes that people asked about in public, in programs whose author did not know the rules: each was written
 from a thread or paper, with a repaired twin, by somebody who had not seen the code, the rules or the other programs.
 They are in `tests/detection/blind`. Beside the [programs that rules were written for](recall.md) they show what to
@@ -42,10 +41,9 @@ twins, {alarms} had a finding. *Named by* are the rules that say the cause, if t
 symptoms, or wrong. `python tests/detection/blind.py RESULTS` regenerates this page.
 
 {table}"""
-_SECOND_TITLE = "\n## Second set\n"
-_SECOND_HEAD = """{title}
+_FURTHER_HEAD = """{title}
 {pairs} further mistakes, by somebody else who had not seen the code, the rules or the other programs (December 2026).
-They are in `tests/detection/blind2`. **{first} of {pairs} were named at the first run**, before any rule had learned
+They are in `tests/detection/{folder}`. **{first} of {pairs} were named at the first run**, before any rule had learned
 from them; now it is {now}. Of {twins} twins, {alarms} had a finding.
 
 {table}"""
@@ -55,7 +53,7 @@ _TABLE = """| mistake | asked | named by | at first | other findings |
 
 
 def _switched(path: Path, is_repaired: bool) -> Program:
-    """Return a program of the second set, with its mistake or repaired."""
+    """Return a program that has both in one file, with its mistake or repaired."""
     source = path.read_text()
     if _SWITCH not in source:
         raise ValueError(f"{path} does not say {_SWITCH}")
@@ -69,30 +67,40 @@ class BlindSet:
     folder: Path
     kinds: Mapping[str, Callable[[Path], Program]]
     """Make a program with its mistake, and its twin."""
-    head: str
+    title: str
+    """The heading of its section in the page, with the line ends around it."""
+    head: str = _FURTHER_HEAD
 
     @property
     def programs(self) -> dict[str, dict[str, Any]]:
         """By name: the mistake, where it was asked, the rules that name it, and what was said of the first run."""
         return tomllib.loads((self.folder / "programs.toml").read_text())
 
-
-FIRST: Final = BlindSet(HERE / "blind", {"mistake": mistaken, "twin": repaired}, _HEAD)
-SECOND: Final = BlindSet(
-    HERE / "blind2",
-    {"mistake": partial(_switched, is_repaired=False), "twin": partial(_switched, is_repaired=True)},
-    _SECOND_HEAD,
-)
+    def python(self, name: str) -> str:
+        """Return the interpreter of the environment that a program names; empty: its imports decide."""
+        environment = self.programs[name].get("python")
+        return str(HERE.parents[1] / ".venvs" / environment / "bin" / "python") if environment else ""
 
 
-def judged(program: Program) -> dict[str, Any]:
-    """Run a program; return the rules with findings and those with remarks."""
+_SWITCHED: Final = {"mistake": partial(_switched, is_repaired=False), "twin": partial(_switched, is_repaired=True)}
+SETS: Final = {
+    blind.folder.name: blind
+    for blind in (
+        BlindSet(HERE / "blind", {"mistake": mistaken, "twin": repaired}, "# Blind set\n", _HEAD),
+        BlindSet(HERE / "blind2", _SWITCHED, "\n## Second set\n"),
+        BlindSet(HERE / "blind3", _SWITCHED, "\n## Third set\n"),
+    )
+}
+
+
+def judged(program: Program, python: str) -> dict[str, Any]:
+    """Run a program; return the rules with findings and those with remarks, and how the command ended."""
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "program.py")
         script.write_text(program.source)
         words = ["-P", "-m", "leadline", "run", "--check", "--out", folder, "--name", "run"]
-        subprocess.run(
-            [interpreter(program.source), *words, str(script)],
+        ended = subprocess.run(
+            [python, *words, str(script)],
             cwd=folder,
             env=os.environ | {"HF_HUB_OFFLINE": "1"},
             stdin=subprocess.DEVNULL,
@@ -103,6 +111,8 @@ def judged(program: Program) -> dict[str, Any]:
     return {
         "fired": {name: rule.findings[0] for name, rule in rules.items() if rule.findings},
         "remarks": {name: rule.remarks for name, rule in rules.items() if rule.remarks},
+        "exit_code": ended.returncode,
+        "output": ended.stdout.decode(errors="replace")[-4000:],
     }
 
 
@@ -113,7 +123,8 @@ def run_all(blind: BlindSet, kept: Path, only: str) -> dict[str, dict[str, Any]]
         for kind, program in blind.kinds.items():
             key = f"{name}/{kind}"
             if key not in results and only in key:
-                results[key] = judged(program(blind.folder / f"{name}.py"))
+                switched = program(blind.folder / f"{name}.py")
+                results[key] = judged(switched, blind.python(name) or interpreter(switched.source))
                 kept.write_text(json.dumps(results, indent=1))
                 print(key, *results[key]["fired"], *results[key]["remarks"], flush=True)
     return results
@@ -143,22 +154,30 @@ def section(blind: BlindSet, results: Mapping[str, dict[str, Any]]) -> str:
     ]
     counts = {"pairs": len(programs), "first": first, "now": now, "mended": mended, "twins": len(programs)}
     table = _TABLE + "".join(rows)
-    found = f"\n{'##' if blind is FIRST else '###'} Findings in twins\n\n{''.join(twins)}" if twins else ""
-    return blind.head.format(**counts, alarms=alarms or "none", table=table, title=_SECOND_TITLE) + found
+    level = blind.title.split()[0]
+    found = f"\n{level}# Findings in twins\n\n{''.join(twins)}" if twins else ""
+    words = {"title": blind.title, "folder": blind.folder.name, "alarms": alarms or "none", "table": table}
+    return blind.head.format(**counts, **words) + found
+
+
+def replaced(page: str, blind: BlindSet, text: str) -> str:
+    """Return the page with another section of a set, which ends where that of the next set starts."""
+    starts = sorted({page.index(other.title) for other in SETS.values() if other.title in page} | {len(page)})
+    start = page.index(blind.title) if blind.title in page else len(page)
+    end = next((at for at in starts if at > start), len(page))
+    return page[:start] + text + page[end:]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("results", type=Path, metavar="RESULTS", help="where the results are kept, as JSON")
     parser.add_argument("--only", default="", metavar="TEXT", help="only programs whose name contains the text")
-    parser.add_argument("--second", action="store_true", help="only the second set, and its section")
+    parser.add_argument("--set", action="append", choices=SETS, help="only this set, and its section of the page")
     options = parser.parse_args()
-    sets = [SECOND] if options.second else [FIRST, SECOND]
-    complete = [run_all(blind, options.results, options.only) for blind in sets]
-    expected = sum(len(blind.programs) * len(blind.kinds) for blind in sets)
-    if len(complete[-1]) >= expected:
-        before = PAGE.read_text().partition(_SECOND_TITLE)[0] if options.second else ""
-        PAGE.write_text(before + "".join(section(blind, complete[-1]) for blind in sets))
+    for blind in (SETS[name] for name in options.set or SETS):
+        results = run_all(blind, options.results, options.only)
+        if all(f"{name}/{kind}" in results for name in blind.programs for kind in blind.kinds):
+            PAGE.write_text(replaced(PAGE.read_text(), blind, section(blind, results)))
     return 0
 
 

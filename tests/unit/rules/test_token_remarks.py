@@ -22,6 +22,9 @@ HEALTHY = {
     "end_sequences": 4.0,
     "end_labels": 1.0,
     "is_end_padding": 0.0,
+    "ended_sequences": 3.0,
+    "cut_sequences": 1.0,
+    "sequences_without_labels": 0.0,
     "mixed_rows": 0.0,
 }
 
@@ -44,6 +47,11 @@ def test_healthy_tokens_need_no_remark() -> None:
     [
         ({"end_labels": 0.0}, "the end token (2) occurs in 8 of the first 8 sequences, and never as a label"),
         ({"end_labels": 0.0, "is_end_padding": 1.0}, "the end token (2), which is the token of padding, too, occurs"),
+        ({"sequences_without_labels": 1.0}, "2 of the first 8 sequences have no label at all"),
+        (
+            {"cut_sequences": 2.0, "ended_sequences": 2.0, "end_sequences": 2.0},
+            "4 of the first 8 sequences fill the batch to its end without an end token (2), with which 4 others end",
+        ),
         ({"mixed_rows": 1.0}, "2 of the first 8 rows hold several samples (position_ids begin again)"),
         ({"common_labels": 39.0}, "begin with the same 40 tokens, and these are labels, as are 97 % of all tokens"),
         (

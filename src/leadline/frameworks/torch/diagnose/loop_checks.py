@@ -22,6 +22,7 @@ from leadline.frameworks.torch.diagnose.loaded_states import LoadedStates, momen
 from leadline.frameworks.torch.diagnose.process_checks import count_replicas, device_memory
 from leadline.frameworks.torch.diagnose.recompilations import Recompilations
 from leadline.frameworks.torch.diagnose.repeated_modules import repeated_modules
+from leadline.frameworks.torch.diagnose.rollouts import Rollouts
 from leadline.frameworks.torch.diagnose.running_averages import RunningAverages
 from leadline.frameworks.torch.diagnose.schedules import Schedules
 from leadline.frameworks.torch.diagnose.stale_gradients import StaleGradients
@@ -87,8 +88,9 @@ class LoopChecks:
     ``<model>/other_calls_with_dropout`` (the most between two updates, without gradients and without a loss),
     ``<model>/frozen_batch_norms`` (those in training mode), what ``RunningAverages`` and ``repeated_modules`` find,
     ``<parameter>/outside_optimizers`` and ``<parameter>/frozen_by_optimizer`` (1 or 0), ``<model>/replicas``
-    (see ``count_replicas``), what ``StartingOver``, ``LoadedStates``, ``Schedules``, ``Recompilations`` and
-    ``EpochOrders`` find, at every fifth of the captured steps the norms of moments, and the memory of the process.
+    (see ``count_replicas``), what ``StartingOver``, ``LoadedStates``, ``Schedules``, ``Recompilations``,
+    ``EpochOrders`` and ``Rollouts`` find, at every fifth of the captured steps the norms of moments, and the memory of
+    the process.
     """
 
     def __init__(
@@ -100,8 +102,10 @@ class LoopChecks:
         schedules: Schedules,
         loaded: LoadedStates,
         orders: EpochOrders,
+        rollouts: Rollouts,
     ) -> None:
         self.lost, self._schedules, self._loaded, self._orders = lost, schedules, loaded, orders
+        self._rollouts = rollouts
         self._names, self._registry, self._callbacks = names, registry, callbacks
         self._watched = callbacks.facts.of("what callbacks watch is")
         self.is_enabled = callbacks.captures_checks()
@@ -188,7 +192,7 @@ class LoopChecks:
             results |= self._first_results(optimizer, model)
         model.captures += 1
         results |= self._schedules.results(optimizer, model.label) | self._recompilations.results()
-        results |= self._orders.results()
+        results |= self._orders.results() | self._rollouts.results()
         if model.replicas is not None:
             results[f"{model.name}/replicas"] = float(model.replicas)
         frozen = self._batch_norms.count(root for reference in model.roots if (root := reference()) is not None)

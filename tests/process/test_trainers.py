@@ -22,6 +22,8 @@ MISTAKES = {
 }
 REMARKS = {
     "ended": "the end token (2), which is the token of padding, too, occurs in 16 of the first 16 sequences, and never",
+    "shortened": "of 160 examples of a data set, of which nothing was left to learn: usually the maximum length",
+    "cut_answers": "of the first 16 sequences fill the batch to its end without an end token (2), with which",
     "packed": "4 of the first 4 rows hold several samples (position_ids begin again), and each attends to those before",
     "new_tokens": "2 tokens of a batch got a row when the embedding was enlarged",
     "templated": "the sequences of a batch begin with the same 6 tokens, and these are labels, as are 100 % of all",
@@ -75,7 +77,7 @@ def test_what_may_be_meant_is_remarked_at_the_end(kind: str) -> None:
 def of_tokens(run: Path) -> list[str]:
     """Return what closing_remarks says of tokens and labels."""
     remarks = judge(run)["closing_remarks"].remarks
-    return [remark for remark in remarks if any(word in remark for word in ("sequences", "rows", "embedding"))]
+    return [remark for remark in remarks if any(word in remark for word in ("sequences", "rows", "embedding", "examples"))]
 
 
 def test_a_router_that_prefers_some_experts_is_named() -> None:

@@ -90,3 +90,11 @@ def test_what_is_remarked(changes: dict[str, float], words: str) -> None:
 )
 def test_bounds(changes: dict[str, float]) -> None:
     assert remarks(**changes) == []
+
+
+@pytest.mark.parametrize(("dropped", "is_named"), [(880.0, True), (121.0, True), (120.0, False)])
+def test_many_examples_that_a_trainer_leaves_out_are_named(dropped: float, is_named: bool) -> None:
+    checks = {"TRL/dropped_examples": {"value": dropped}, "TRL/given_examples": {"value": 1200.0}}
+    (*_, (_, verdict)) = verdicts(ClosingRemarks(), [captured(0, {**checks, "loss": {"value": 1.0}})])
+    expected = f"the trainer has left out {dropped:.0f} of 1,200 examples of a data set, of which nothing was left"
+    assert [remark.startswith(expected) for remark in verdict.product["remarks"]] == [True] * is_named

@@ -16,6 +16,7 @@ from leadline.rules.booster_detection import is_from_booster
 from leadline.rules.bounds import PositiveInt
 from leadline.rules.losses import (
     competing_losses,
+    dropped_examples,
     epoch_orders,
     gradient_sizes,
     ignored_classes,
@@ -99,6 +100,7 @@ class _Known:
     """By layer, how often its output is added to itself."""
     ignored: dict[_Key, GivenLoss] = field(default_factory=dict)
     """By worker and loss, those that ignore one of their classes."""
+    dropped: dict[str, float] = field(default_factory=dict)
     rollouts: rollout_remarks.Rollouts = field(default_factory=dict)
     policies: dict[str, int] = field(default_factory=dict)
     """By fact about the loss of a policy, how often it was seen."""
@@ -153,37 +155,38 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         convolution, or what follows it, is added to itself; that a loss of class indices ignores one of its classes, of
         fewer than the model is given tokens, at more than 4 different tokens between other labels; and that Keras or
         the trainer of Transformers or Lightning keeps the best model, or stops early, by a metric whose name says the
-        opposite of the direction that it was given. Of an algorithm of Stable-Baselines3 it remarks that at least 10,
-        and half, of the latest 100 episodes ended after the largest number of steps so far, as terminated, and none was
-        ever truncated; and that the normal distribution of an untrained policy reaches less than 10 % of the action
-        space, by three standard deviations, or has less than 10 % of its draws within it. Of the loss of a policy it
-        remarks, at the first two steps, that log-probabilities are multiplied by an error that has a gradient and is
-        minimized itself; and that at the second step all ratios to the old policy, at least 8, are exactly 1 and
-        clipped, though the first update has moved its weights by a ten-thousandth and no model was called without
-        gradients after it, but before it. Of a causal language model of Transformers that is given labels by name, at
-        least 99 % of them the token at their place, it remarks, at the first two steps: that the end token of its
-        configuration occurs in at least 8 sequences, and never as a label; that more than 10 % of at least 8 sequences
-        have no label, or more than a quarter fill the batch without an end token, where others end with their only one;
-        that rows hold several samples (``position_ids`` begin again at 0) that attend to each other, because there is
-        an attention mask, or keys and values were kept; that at least 4 sequences of each batch begin with the same 4
-        or more tokens, and these are labels; that all tokens are labels although the sequences hold the same four
-        tokens in a row behind their beginnings (of a vocabulary of at least 512); that the beginning token of a model
-        that was loaded from a file occurs in none of at least 8 sequences; that more than half of the positions are
-        padding; that tokens of a batch, among the last 256 of the vocabulary, have equal rows in an embedding that is
-        frozen, or rows that were added to it in this process. It remarks that the gradient norm which the script or its
-        trainer logs differs by more than 5 % from that of the gradients, before and after clipping, at each of at least
-        5 steps at which both are known. It remarks that a validation loss was the same in all evaluations, at least 3,
-        to the bit or as it was printed with at least 4 digits, though the weights moved by more than that 0.001. It
-        remarks that one of several training losses has fallen below a twentieth of its first 10 values, and another one
-        is above three times its own, by the median of the last 30 of at least 50 values, where no loss is a regression
-        of labels that vary, as that of a critic is: one of two networks that compete has won. The remarks follow the
-        outcome of a run without problems. Of every run with several evaluations the outcome names the best one, by the
-        loss that Keras shows, else the first validation loss or metric whose direction is known: its step, its value
-        (without batches beyond those of the two evaluations before, such as a test at the end), and the noise, the
-        standard deviation of an evaluation (the median absolute deviation of the differences between evaluations,
-        divided by the square root of 2; from 5 evaluations on), and which of several trainings it belongs to, the last.
-        Where the last evaluation is worse by more than 5 of these, and the training loss before it is lower than before
-        the best one, it says that this is overfitting.
+        opposite of the direction that it was given. It remarks that a trainer of TRL has left out more than 10 % of the
+        examples of a data set. Of an algorithm of Stable-Baselines3 it remarks that at least 10, and half, of the
+        latest 100 episodes ended after the largest number of steps so far, as terminated, and none was ever truncated;
+        and that the normal distribution of an untrained policy reaches less than 10 % of the action space, by three
+        standard deviations, or has less than 10 % of its draws within it. Of the loss of a policy it remarks, at the
+        first two steps, that log-probabilities are multiplied by an error that has a gradient and is minimized itself;
+        and that at the second step all ratios to the old policy, at least 8, are exactly 1 and clipped, though the
+        first update has moved its weights by a ten-thousandth and no model was called without gradients after it, but
+        before it. Of a causal language model of Transformers that is given labels by name, at least 99 % of them the
+        token at their place, it remarks, at the first two steps: that the end token of its configuration occurs in at
+        least 8 sequences, and never as a label; that more than 10 % of at least 8 sequences have no label, or more than
+        a quarter fill the batch without an end token, where others end with their only one; that rows hold several
+        samples (``position_ids`` begin again at 0) that attend to each other, because there is an attention mask, or
+        keys and values were kept; that at least 4 sequences of each batch begin with the same 4 or more tokens, and
+        these are labels; that all tokens are labels although the sequences hold the same four tokens in a row behind
+        their beginnings (of a vocabulary of at least 512); that the beginning token of a model that was loaded from a
+        file occurs in none of at least 8 sequences; that more than half of the positions are padding; that tokens of a
+        batch, among the last 256 of the vocabulary, have equal rows in an embedding that is frozen, or rows that were
+        added to it in this process. It remarks that the gradient norm which the script or its trainer logs differs by
+        more than 5 % from that of the gradients, before and after clipping, at each of at least 5 steps at which both
+        are known. It remarks that a validation loss was the same in all evaluations, at least 3, to the bit or as it
+        was printed with at least 4 digits, though the weights moved by more than that 0.001. It remarks that one of
+        several training losses has fallen below a twentieth of its first 10 values, and another one is above three
+        times its own, by the median of the last 30 of at least 50 values, where no loss is a regression of labels that
+        vary, as that of a critic is: one of two networks that compete has won. The remarks follow the outcome of a run
+        without problems. Of every run with several evaluations the outcome names the best one, by the loss that Keras
+        shows, else the first validation loss or metric whose direction is known: its step, its value (without batches
+        beyond those of the two evaluations before, such as a test at the end), and the noise, the standard deviation of
+        an evaluation (the median absolute deviation of the differences between evaluations, divided by the square root
+        of 2; from 5 evaluations on), and which of several trainings it belongs to, the last. Where the last evaluation
+        is worse by more than 5 of these, and the training loss before it is lower than before the best one, it says
+        that this is overfitting.
     Not a number:
         NaN and infinity are left out; where a training loss was one of them, it does not advise to train for longer.
     Blind spots:
@@ -218,6 +221,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                 repeated_modules.NEED,
                 self_additions.NEED,
                 watched_metrics.NEED,
+                dropped_examples.NEED,
                 rollout_remarks.NEED,
                 policy_remarks.NEED,
             )
@@ -235,6 +239,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         self_additions.note(known.doubled, window)
         watched_metrics.note(known.watched, window)
         ignored_classes.note(known.ignored, window)
+        dropped_examples.note(known.dropped, window)
         rollout_remarks.note(known.rollouts, window)
         policy_remarks.note(known.policies, window)
         known.with_values |= {loss.worker for loss in given_losses(window) if competing_losses.has_values_to_fit(loss)}
@@ -281,6 +286,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             repeated_modules.remark(known.repeated),
             self_additions.remark(known.doubled),
             ignored_classes.remark(known.ignored),
+            dropped_examples.remark(known.dropped),
             *dict.fromkeys(rollout_remarks.remarks(known.rollouts)),
             *policy_remarks.remarks(known.policies),
             *known.watched,

@@ -114,6 +114,10 @@ def test_a_data_set_that_fails_or_never_returns_is_left_alone(monkeypatch: pytes
     released.set()
 
 
+def test_a_data_set_in_memory_that_processes_share_is_left_alone() -> None:
+    assert message(image_alone, MASKS.clone().share_memory_()) == ""
+
+
 def test_pictures_of_arrays_have_their_channels_first() -> None:
     assert module._planes(np.zeros((8, 9, 3))).shape == (3, 8, 9)  # type: ignore[union-attr]
     assert module._planes(torch.zeros(1, 8, 9)).shape == (1, 8, 9)  # type: ignore[union-attr]

@@ -29,7 +29,7 @@ def script_loaders() -> list[DataLoader[Any]]:
         for value in list(namespace.values()):
             if isinstance(value, DataLoader) and not isinstance(value.dataset, IterableDataset):
                 known.setdefault(id(value), value)
-    return list(known.values())[:_MAX_LOADERS]
+    return [loader for loader in list(known.values())[:_MAX_LOADERS] if not _shares_memory(loader.dataset)]
 
 
 def first_failure(find: Callable[[float], Iterator[Tested]]) -> Tested | None:
@@ -49,6 +49,14 @@ def first_failure(find: Callable[[float], Iterator[Tested]]) -> Tested | None:
     reader.start()
     reader.join(2 * _SECONDS)
     return found[0] if found else None
+
+
+def _shares_memory(dataset: Any) -> bool:
+    """Return whether a data set keeps memory that the training would see changed, if to read a sample changes it."""
+    return any(
+        value.is_shared() if isinstance(value, torch.Tensor) else isinstance(value, np.memmap) and value.mode != "c"
+        for value in getattr(dataset, "__dict__", {}).values()
+    )
 
 
 def as_array(value: Any) -> Array | None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from hooked_run import scalars, watch
 from torch import nn
-from torch.distributions import Categorical
+from torch.distributions import Categorical, Normal
 from torch.nn import functional as F
 
 from leadline.frameworks.torch.capture.policy_gradients import PolicyGradients
@@ -57,6 +57,17 @@ def test_an_advantage_with_a_gradient_is_found(detached: bool) -> None:
     assert is_moving(actor_and_critic(detached=detached)) is not detached
     assert is_moving(actor_and_critic(detached=detached, cross_entropy=True)) is not detached
     assert is_moving(error_of_stacked_steps(detached=detached)) is not detached
+
+
+@pytest.mark.parametrize("detached", [False, True])
+def test_an_advantage_of_a_normal_distribution_is_found_as_well(detached: bool) -> None:
+    hidden = nn.Sequential(nn.Linear(4, 8), nn.Tanh())(X)
+    values, means = nn.Linear(8, 1)(hidden).squeeze(1), nn.Linear(8, 2)(hidden)
+    deviations = nn.Parameter(torch.zeros(2)).exp()
+    advantages = RETURNS - (values.detach() if detached else values)
+    log_probabilities = Normal(means, deviations).log_prob(torch.ones(24, 2)).sum(1)
+    loss = 0.5 * F.mse_loss(values, RETURNS) - (advantages * log_probabilities).mean()
+    assert is_moving(loss) is not detached
 
 
 def sums_of_squares() -> torch.Tensor:

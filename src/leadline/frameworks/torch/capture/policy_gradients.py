@@ -105,9 +105,20 @@ def _has_moving_advantage(nodes: Sequence[Any]) -> bool:
             continue
         for factor, other in (sides, sides[::-1]):
             is_error = not squared.isdisjoint(_below([factor], _LINEAR))
-            if is_error and any(kind_of(below) in _LOG_PROBABILITIES for below in _below([other], _SELECTED)):
+            if is_error and any(map(_is_log_probability, _below([other], _SELECTED))):
                 return True
     return False
+
+
+def _is_log_probability(node: Any) -> bool:
+    """Return whether a node computes logarithms of probabilities of classes, or of a normal distribution's density."""
+    if kind_of(node) != "DivBackward0":
+        return kind_of(node) in _LOG_PROBABILITIES
+    for kind in ("NegBackward0", "PowBackward0"):
+        node = node.next_functions[0][0]
+        if node is None or kind_of(node) != kind:
+            return False
+    return getattr(node, "_saved_exponent", None) == 2
 
 
 def _squared(node: Any) -> Any:

@@ -81,7 +81,8 @@ def _first(sample: Any) -> Array | None:
 
 def _slices(window: Array, width: int) -> Iterator[bytes]:
     """Yield the parts of a window of so many steps, without those in which values repeat."""
+    have_values_once = len(np.unique(window[:, 0])) == len(window)
     for at in range(len(window) - width + 1):
         piece = window[at : at + width]
-        if len(np.unique(piece[:, 0])) == width:
+        if have_values_once or len(np.unique(piece[:, 0])) == width:
             yield piece.tobytes()

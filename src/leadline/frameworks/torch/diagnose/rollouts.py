@@ -94,7 +94,7 @@ def _actions(algorithm: Any) -> Iterator[tuple[str, float]]:
     deviations = getattr(policy, "log_std", None)
     if type(getattr(policy, "action_dist", None)).__name__ != _GAUSSIAN or deviations is None:
         return
-    known = [
+    known: list[tuple[float, ...]] = [
         (*_reached(low, high, deviation), low, high, deviation)
         for low, high, deviation in zip(
             space.low.flatten().tolist(),

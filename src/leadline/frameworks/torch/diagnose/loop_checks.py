@@ -42,7 +42,7 @@ from leadline.frameworks.torch.naming.model_names import (
 from leadline.records.names import REMAINING_STEPS
 
 
-class Source(Protocol):
+class CheckSource(Protocol):
     """What counts something of the training by itself, beside the optimizers."""
 
     def results(self) -> dict[str, float]:
@@ -106,7 +106,7 @@ class LoopChecks:
         lost: StartingOver,
         schedules: Schedules,
         loaded: LoadedStates,
-        sources: Iterable[Source],
+        sources: Iterable[CheckSource],
     ) -> None:
         self.lost, self._schedules, self._loaded, self._sources = lost, schedules, loaded, tuple(sources)
         self._names, self._registry, self._callbacks = names, registry, callbacks

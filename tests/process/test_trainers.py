@@ -77,7 +77,8 @@ def test_what_may_be_meant_is_remarked_at_the_end(kind: str) -> None:
 def of_tokens(run: Path) -> list[str]:
     """Return what closing_remarks says of tokens and labels."""
     remarks = judge(run)["closing_remarks"].remarks
-    return [remark for remark in remarks if any(word in remark for word in ("sequences", "rows", "embedding", "examples"))]
+    words = ("sequences", "rows", "embedding", "examples")
+    return [remark for remark in remarks if any(word in remark for word in words)]
 
 
 def test_a_router_that_prefers_some_experts_is_named() -> None:

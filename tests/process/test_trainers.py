@@ -55,6 +55,7 @@ def test_a_healthy_training_has_the_same_bits_and_no_finding(kind: str) -> None:
     assert show(runs / kind)["steps"]["train"] == STEPS
     told = judge(runs / kind)
     assert {name: state for name, state in told.items() if state.findings or state.verdict == "error"} == {}
+    assert [remark for remark in told["closing_remarks"].remarks if "probabilities" in remark] == []
 
 
 @pytest.mark.parametrize("kind", MISTAKES)

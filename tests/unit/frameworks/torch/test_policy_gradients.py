@@ -20,7 +20,7 @@ RETURNS = torch.randn(24, generator=torch.Generator().manual_seed(1))
 
 
 def is_moving(loss: torch.Tensor) -> bool:
-    return "loss/has_moving_advantage" in PolicyGradients().facts(loss.grad_fn, 0)
+    return "loss/has_moving_advantage" in PolicyGradients().facts(loss.grad_fn, 0, is_first=True)
 
 
 def parts() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -135,3 +135,19 @@ def test_ratios_of_one_are_right_where_nothing_has_changed_or_was_sampled_anew(t
     assert updated(tmp_path / "warm-up from 0", of_rollout=True, rate=0.0) == []
     assert updated(tmp_path / "tiny rate", of_rollout=False, rate=1e-9) == []
     assert updated(tmp_path / "sampled elsewhere", of_rollout=False, asked=False) == []
+
+
+def test_another_training_begins_with_ratios_of_one() -> None:
+    policy, facts = nn.Linear(4, 3), PolicyGradients()
+
+    def found(*, is_first: bool) -> dict[str, float]:
+        new = Categorical(logits=policy(X)).log_prob(ACTIONS)
+        return facts.facts(clipped(new, new.detach()).grad_fn, 1, is_first=is_first)
+
+    assert found(is_first=True) == {}
+    with torch.no_grad():
+        policy.weight.mul_(1.1)
+    assert found(is_first=True) == {}
+    with torch.no_grad():
+        policy.weight.mul_(1.1)
+    assert found(is_first=False) == {"loss/is_ratio_one": 24.0}

@@ -187,7 +187,7 @@ class LossInputs:
             name = names[0] if terms else facts.LossKind.CROSS_ENTROPY.name.lower()
             of_tokens = token_facts(*given, has_cached=self._losses.has_cached)
             found |= {f"{name}/{fact}": number for fact, number in of_tokens.items()}
-        found |= self._policies.facts(root, self._losses.calls_without_gradients)
+        found |= self._policies.facts(root, self._losses.calls_without_gradients, is_first=self._step == 0)
         if self._step == 0:
             found |= self._layers.find(root)
         self._callbacks.record_checks(found)

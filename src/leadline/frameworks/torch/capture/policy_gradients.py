@@ -60,13 +60,16 @@ class PolicyGradients:
         self._weights: list[tuple[torch.Tensor, torch.Tensor]] = []
         """Weights of the policy, whose ratio was 1, and their first elements as they were."""
 
-    def facts(self, root: Any, calls: int) -> dict[str, float]:
+    def facts(self, root: Any, calls: int, *, is_first: bool) -> dict[str, float]:
         """Return the facts of a loss.
 
         Args:
             root: The node of the loss.
             calls: How often models were called without gradients so far, as for a rollout.
+            is_first: Whether the step is the first of a training.
         """
+        if is_first:
+            self._weights = []
         nodes = list(_below([root], _LOSS))
         found = {f"loss/{HAS_MOVING_ADVANTAGE}": 1.0} if _has_moving_advantage(nodes) else {}
         if (ratio := _ratio_of_one(nodes)) is None:

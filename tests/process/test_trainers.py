@@ -22,6 +22,8 @@ MISTAKES = {
 }
 REMARKS = {
     "ended": "the end token (2), which is the token of padding, too, occurs in 16 of the first 16 sequences, and never",
+    "shortened": "of 160 examples of a data set, of which nothing was left to learn: usually the maximum length",
+    "cut_answers": "of the first 16 sequences fill the batch to its end without an end token (2), with which",
     "packed": "4 of the first 4 rows hold several samples (position_ids begin again), and each attends to those before",
     "new_tokens": "2 tokens of a batch got a row when the embedding was enlarged",
     "templated": "the sequences of a batch begin with the same 6 tokens, and these are labels, as are 100 % of all",
@@ -53,6 +55,7 @@ def test_a_healthy_training_has_the_same_bits_and_no_finding(kind: str) -> None:
     assert show(runs / kind)["steps"]["train"] == STEPS
     told = judge(runs / kind)
     assert {name: state for name, state in told.items() if state.findings or state.verdict == "error"} == {}
+    assert [remark for remark in told["closing_remarks"].remarks if "probabilities" in remark] == []
 
 
 @pytest.mark.parametrize("kind", MISTAKES)
@@ -75,7 +78,8 @@ def test_what_may_be_meant_is_remarked_at_the_end(kind: str) -> None:
 def of_tokens(run: Path) -> list[str]:
     """Return what closing_remarks says of tokens and labels."""
     remarks = judge(run)["closing_remarks"].remarks
-    return [remark for remark in remarks if any(word in remark for word in ("sequences", "rows", "embedding"))]
+    words = ("sequences", "rows", "embedding", "examples")
+    return [remark for remark in remarks if any(word in remark for word in words)]
 
 
 def test_a_router_that_prefers_some_experts_is_named() -> None:

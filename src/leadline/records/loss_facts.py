@@ -167,6 +167,9 @@ IGNORE_INDEX: Final = "ignore_index"
 """The class index that a loss of class indices ignores."""
 IGNORED_SHARE: Final = "ignored_share"
 """The share of the labels of such a loss that are this index."""
+IGNORED_TOKENS: Final = "ignored_tokens"
+"""The number of different tokens that the model is given where such a loss ignores the label, between labels that it
+counts; only where the ignored index is one of the classes, and there are fewer classes than tokens."""
 HAS_CLASS_WEIGHTS: Final = "has_class_weights"
 """1 where a loss of class indices is given weights of the classes; else it is absent."""
 WEIGHT_OF_LABELS: Final = "weight_of_labels"
@@ -175,6 +178,9 @@ fall with the number of samples of a class are below 1."""
 HAS_MOVING_LABELS: Final = "has_moving_labels"
 """1 if the labels of a regression are something plus a multiple of an output of the same parameters as the predictions,
 and have a gradient, too; 0 if they have one otherwise; else it is absent."""
+IS_WEIGHTED_BY_ITS_MEAN: Final = "is_weighted_by_its_mean"
+"""1 if the mean of the loss over several samples is multiplied by a function of its own exponential; else it is
+absent."""
 IS_ONE_OF_PAIRS: Final = "is_one_of_pairs"
 """1 if the predictions are products of N samples with N others, and all labels are one index; else 0; from 4 on."""
 HAS_SELF_PAIRS: Final = "has_self_pairs"
@@ -215,6 +221,12 @@ END_SEQUENCES: Final = "end_sequences"
 """The number of sequences in which such a token occurs, padding left out as far as the mask shows it."""
 END_LABELS: Final = "end_labels"
 """How often such a token is a label."""
+ENDED_SEQUENCES: Final = "ended_sequences"
+"""The number of sequences whose last token is such a token, and that hold none before it."""
+CUT_SEQUENCES: Final = "cut_sequences"
+"""The number of sequences without such a token that have no padding, and a label at their end; only with a mask."""
+SEQUENCES_WITHOUT_LABELS: Final = "sequences_without_labels"
+"""The number of sequences of which every label is ignored."""
 IS_END_PADDING: Final = "is_end_padding"
 """1 if such a token is that of padding, too; else 0."""
 MIXED_ROWS: Final = "mixed_rows"
@@ -256,9 +268,11 @@ FACTS: Final = (
     BLANK_SHARE,
     IGNORE_INDEX,
     IGNORED_SHARE,
+    IGNORED_TOKENS,
     HAS_CLASS_WEIGHTS,
     WEIGHT_OF_LABELS,
     HAS_MOVING_LABELS,
+    IS_WEIGHTED_BY_ITS_MEAN,
     IS_ONE_OF_PAIRS,
     HAS_SELF_PAIRS,
     *LABELS_AT,
@@ -276,6 +290,9 @@ FACTS: Final = (
     END_TOKEN,
     END_SEQUENCES,
     END_LABELS,
+    ENDED_SEQUENCES,
+    CUT_SEQUENCES,
+    SEQUENCES_WITHOUT_LABELS,
     IS_END_PADDING,
     MIXED_ROWS,
     EQUAL_ROWS,
@@ -308,5 +325,12 @@ IDENTICAL_UNITS: Final = "identical_units"
 CONSECUTIVE_LINEAR: Final = "consecutive_linear"
 """The number of pairs of linear or convolution layers without anything in between (``loss/consecutive_linear``), and 1
 for each of the first pairs (``<first>+<second>/consecutive_linear``)."""
+HAS_MOVING_ADVANTAGE: Final = "has_moving_advantage"
+"""1 if a loss multiplies log-probabilities by an error that has a gradient and is minimized itself
+(``loss/has_moving_advantage``); else it is absent."""
+IS_RATIO_ONE: Final = "is_ratio_one"
+"""The number of ratios of new to old probabilities that are all exactly 1, and clipped, at the second step, if its
+first update has moved the policy, and no model was called without gradients after it, but before it
+(``loss/is_ratio_one``); else it is absent."""
 ADDED_TO_ITSELF: Final = "added_to_itself"
 """How often a model adds the output of a layer, or what follows it, to itself (``<layer>/added_to_itself``)."""

@@ -92,6 +92,17 @@ COSINE_PROGRESS: Final = "cosine_progress"
 (``<optimizer>/cosine_progress``): above 1 the rate rises again."""
 EPOCHS_IN_ONE_ORDER: Final = "epochs_in_one_order"
 """The check of how many epochs in a row a sampler has shuffled alike (``DistributedSampler/epochs_in_one_order``)."""
+DROPPED_EXAMPLES: Final = ("dropped_examples", "given_examples")
+"""The checks of how many examples of a data set a trainer has left out, since nothing was left to learn from them, and
+of how many (``TRL/dropped_examples``); absent where it has left out none."""
+EPISODES: Final = ("episodes", "longest_episode", "episodes_at_limit", "truncated_episodes")
+"""The checks of an algorithm of Stable-Baselines3 (``PPO/episodes``): how many of its latest 100 episodes are known,
+the steps of the longest of all, how many of the latest were as long and terminated, and how many of all were
+truncated."""
+ACTIONS: Final = ("action_reach", "actions_within", "action_low", "action_high", "action_deviation")
+"""The checks of an algorithm that draws actions from a normal distribution around 0 (``PPO/action_reach``), of the
+dimension that it reaches least: the share of the action space within three standard deviations, the share of the draws
+within the space, its bounds, and the deviation."""
 REPEATED_MODULE: Final = "repeated_module"
 """The check of how often a container of a model holds one module (``<container>/repeated_module``), from 2 on."""
 NONFINITE_AVERAGES: Final = "nonfinite_averages"

@@ -96,6 +96,39 @@ def sft(folder):
     return model
 
 
+def fine_tuned(folder, rows, *, length):
+    from datasets import Dataset
+    from trl import SFTConfig, SFTTrainer
+
+    model = llama()
+    settings = SFTConfig(folder, **SETTINGS, max_length=length, completion_only_loss=True, gradient_checkpointing=False)
+    SFTTrainer(model, settings, train_dataset=Dataset.from_list(rows), processing_class=tokens()).train()
+    return model
+
+
+def drawn(low, high):
+    return torch.randint(4, 32, (int(torch.randint(low, high, (1,))),)).tolist()
+
+
+def shortened(folder):
+    """Mistake: the maximum length is shorter than every other prompt."""
+    rows = []
+    for _ in range(8 * STEPS):
+        prompt = drawn(6, 20)
+        answer = [prompt[0]] * 3 + [2]
+        rows.append({"input_ids": prompt + answer, "completion_mask": [0] * len(prompt) + [1] * len(answer)})
+    return fine_tuned(folder, rows, length=12 if IS_FAULTY else 32)
+
+
+def cut_answers(folder):
+    """Mistake: the maximum length is shorter than every other answer."""
+    rows = []
+    for _ in range(8 * STEPS):
+        answer = [*drawn(4, 24), 2]
+        rows.append({"input_ids": [4, *answer], "completion_mask": [0] + [1] * len(answer)})
+    return fine_tuned(folder, rows, length=14 if IS_FAULTY else 32)
+
+
 def grpo(folder):
     """Mistake: the reward is the same for every completion."""
     from datasets import Dataset
@@ -296,6 +329,8 @@ def ranks(folder):
 
 FUNCTIONS = (
     sft,
+    shortened,
+    cut_answers,
     grpo,
     lora,
     resumed,

@@ -22,6 +22,9 @@ HEALTHY = {
     "end_sequences": 4.0,
     "end_labels": 1.0,
     "is_end_padding": 0.0,
+    "ended_sequences": 3.0,
+    "cut_sequences": 1.0,
+    "sequences_without_labels": 0.0,
     "mixed_rows": 0.0,
 }
 
@@ -44,6 +47,11 @@ def test_healthy_tokens_need_no_remark() -> None:
     [
         ({"end_labels": 0.0}, "the end token (2) occurs in 8 of the first 8 sequences, and never as a label"),
         ({"end_labels": 0.0, "is_end_padding": 1.0}, "the end token (2), which is the token of padding, too, occurs"),
+        ({"sequences_without_labels": 1.0}, "2 of the first 8 sequences have no label at all"),
+        (
+            {"cut_sequences": 2.0, "ended_sequences": 2.0, "end_sequences": 2.0},
+            "4 of the first 8 sequences fill the batch to its end without an end token (2), with which 4 others end",
+        ),
         ({"mixed_rows": 1.0}, "2 of the first 8 rows hold several samples (position_ids begin again)"),
         ({"common_labels": 39.0}, "begin with the same 40 tokens, and these are labels, as are 97 % of all tokens"),
         (
@@ -82,3 +90,11 @@ def test_what_is_remarked(changes: dict[str, float], words: str) -> None:
 )
 def test_bounds(changes: dict[str, float]) -> None:
     assert remarks(**changes) == []
+
+
+@pytest.mark.parametrize(("dropped", "is_named"), [(880.0, True), (121.0, True), (120.0, False)])
+def test_many_examples_that_a_trainer_leaves_out_are_named(dropped: float, is_named: bool) -> None:
+    checks = {"TRL/dropped_examples": {"value": dropped}, "TRL/given_examples": {"value": 1200.0}}
+    (*_, (_, verdict)) = verdicts(ClosingRemarks(), [captured(0, {**checks, "loss": {"value": 1.0}})])
+    expected = f"the trainer has left out {dropped:.0f} of 1,200 examples of a data set, of which nothing was left"
+    assert [remark.startswith(expected) for remark in verdict.product["remarks"]] == [True] * is_named

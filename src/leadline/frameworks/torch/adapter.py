@@ -18,10 +18,12 @@ from leadline.frameworks.torch.capture.optimizer_capture import TorchSubject
 from leadline.frameworks.torch.capture.resized_embeddings import ResizedEmbeddings
 from leadline.frameworks.torch.capture.step_count import steps_before
 from leadline.frameworks.torch.check.check_hooks import CheckHooks
+from leadline.frameworks.torch.diagnose.dropped_examples import DroppedExamples
 from leadline.frameworks.torch.diagnose.epoch_orders import EpochOrders
 from leadline.frameworks.torch.diagnose.loaded_states import LoadedStates
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.diagnose.memory import OutOfMemoryWatch, is_out_of_memory, memory_by_owner
+from leadline.frameworks.torch.diagnose.rollouts import Rollouts
 from leadline.frameworks.torch.diagnose.schedules import Schedules
 from leadline.frameworks.torch.diagnose.starting_over import StartingOver
 from leadline.frameworks.torch.hooks.clipping import Clipping
@@ -135,8 +137,12 @@ class TorchAdapter:
         lost = StartingOver(LatestOptimizer(), hook_guard)
         schedules = Schedules(hook_guard)
         loaded = LoadedStates(schedules, hook_guard)
-        orders = EpochOrders(hook_guard, self._module_names.is_evaluating)
-        checks = LoopChecks(self._names, self._registry, callbacks, lost, schedules, loaded, orders)
+        sources = (
+            EpochOrders(hook_guard, self._module_names.is_evaluating),
+            Rollouts(hook_guard, callbacks.facts.of("episodes are")),
+            DroppedExamples(hook_guard, callbacks.facts.of("examples that were left out are")),
+        )
+        checks = LoopChecks(self._names, self._registry, callbacks, lost, schedules, loaded, sources)
         hooks = ModelHooks(self._registry, self._compiled)
         self._forward = ForwardHooks(self._module_names, hooks, callbacks, guard, hook_guard, checks, self._warn)
         self._timeline = timeline = callbacks.timeline
@@ -161,7 +167,8 @@ class TorchAdapter:
         self._install(self._clipping)
         self._install(lost)
         self._install(schedules)
-        self._install(orders)
+        for source in sources:
+            self._install(source)
         self._install(ResizedEmbeddings(guard, callbacks.facts.of("tokens that were added are")))
         self._install(loaded)
         self._install(EvalModeWatch(guard, callbacks.cost, self._is_evaluation, self._on_mode_change))

@@ -17,10 +17,14 @@ from leadline.rules.booster_detection import is_from_booster
 from leadline.rules.bounds import PositiveInt
 from leadline.rules.losses import (
     competing_losses,
+    dropped_examples,
     epoch_orders,
     gradient_sizes,
+    ignored_classes,
     logged_norms,
+    policy_remarks,
     repeated_modules,
+    rollout_remarks,
     schedules,
     self_additions,
     update_sizes,
@@ -29,7 +33,7 @@ from leadline.rules.losses import (
 from leadline.rules.losses.best_evaluation import BestEvaluation, best_evaluation
 from leadline.rules.losses.competing_losses import EndsOfLoss
 from leadline.rules.losses.evaluations import Mean
-from leadline.rules.losses.given_loss import NEEDS, given_losses
+from leadline.rules.losses.given_loss import NEEDS, GivenLoss, given_losses
 from leadline.rules.losses.gradient_sizes import GradientSizes
 from leadline.rules.losses.logged_norms import LoggedNorm
 from leadline.rules.losses.schedules import RateSchedule
@@ -95,6 +99,12 @@ class _Known:
     """By container, how often it holds one module."""
     doubled: dict[str, int] = field(default_factory=dict)
     """By layer, how often its output is added to itself."""
+    ignored: dict[_Key, GivenLoss] = field(default_factory=dict)
+    """By worker and loss, those that ignore one of their classes."""
+    dropped: dict[str, float] = field(default_factory=dict)
+    rollouts: rollout_remarks.Rollouts = field(default_factory=dict)
+    policies: dict[str, int] = field(default_factory=dict)
+    """By fact about the loss of a policy, how often it was seen."""
     watched: list[str] = field(default_factory=list)
     """The remarks on callbacks that watch a metric the wrong way round."""
     still: dict[_Key, StillEvaluation] = field(default_factory=dict)
@@ -150,6 +160,18 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
           shuffles stayed the same;
         - a list of PyTorch's modules holds one module with weights several times;
         - the output of a linear layer or convolution, or what follows it, is added to itself;
+        - a loss of class indices ignores one of its classes, of fewer than the model is given tokens, at more than 4
+          different tokens between other labels;
+        - a trainer of TRL has left out more than 10 % of the examples of a data set;
+        - at least 10, and half, of the latest 100 episodes of an algorithm of Stable-Baselines3 ended after the largest
+          number of steps so far, as terminated, and none was ever truncated; or the normal distribution of its
+          untrained policy reaches less than 10 % of the action space, by three standard deviations, or has less than
+          10 % of its draws within it;
+        - in the loss of a policy, at the first two steps, log-probabilities are multiplied by an error that has a
+          gradient and is minimized itself;
+        - at the second step all ratios to the old policy, at least 8, are exactly 1 and clipped, though the first
+          update has moved its weights by a ten-thousandth and no model was called without gradients after it, but
+          before it;
         - Keras or the trainer of Transformers or Lightning keeps the best model, or stops early, by a metric whose name
           says the opposite of the direction that it was given;
         - the gradient norm which the script or its trainer logs differs by more than 5 % from that of the gradients,
@@ -164,6 +186,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         their place, it remarks, at the first two steps, that
 
         - the end token of its configuration occurs in at least 8 sequences, and never as a label;
+        - more than 10 % of at least 8 sequences have no label, or more than a quarter fill the batch without an end
+          token, where others end with their only one;
         - rows hold several samples (``position_ids`` begin again at 0) that attend to each other, because there is an
           attention mask, or keys and values were kept;
         - at least 4 sequences of each batch begin with the same 4 or more tokens, and these are labels;
@@ -219,6 +243,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                 repeated_modules.NEED,
                 self_additions.NEED,
                 watched_metrics.NEED,
+                dropped_examples.NEED,
+                rollout_remarks.NEED,
+                policy_remarks.NEED,
             )
         )
 
@@ -233,6 +260,10 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         repeated_modules.note(known.repeated, window)
         self_additions.note(known.doubled, window)
         watched_metrics.note(known.watched, window)
+        ignored_classes.note(known.ignored, window)
+        dropped_examples.note(known.dropped, window)
+        rollout_remarks.note(known.rollouts, window)
+        policy_remarks.note(known.policies, window)
         known.with_values |= {loss.worker for loss in given_losses(window) if competing_losses.has_values_to_fit(loss)}
         GivenTokens.note(known.tokens, window)
         BestEvaluation.note(known.best, known.training, window)
@@ -279,6 +310,10 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             epoch_orders.remark(known.epochs),
             repeated_modules.remark(known.repeated),
             self_additions.remark(known.doubled),
+            ignored_classes.remark(known.ignored),
+            dropped_examples.remark(known.dropped),
+            *dict.fromkeys(rollout_remarks.remarks(known.rollouts)),
+            *policy_remarks.remarks(known.policies),
             *known.watched,
             *[remark for (_, name), norm in known.norms.items() if (remark := norm.remark(name))][:1],
             *[remark for key in known.still if (remark := _of_still_evaluations(known, key))][:1],

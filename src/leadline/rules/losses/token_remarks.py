@@ -18,6 +18,9 @@ _MIN_ROWS = 4
 """Fewer sequences of a batch may begin alike by chance."""
 _MIN_COMMON = 4
 _MUCH_PADDING = 0.5
+_WITHOUT_LABELS = 0.1
+"""A share of the sequences without labels above which that is worth saying: a few are long in any data."""
+_CUT_OFF = 0.25
 
 
 @dataclass(slots=True)
@@ -40,6 +43,7 @@ class GivenTokens:
                 None,
                 (
                     self._of_end(),
+                    self._without_labels() or self._of_cut_ends(),
                     self._of_begin(),
                     self._of_packed(),
                     self._of_rows(),
@@ -58,6 +62,30 @@ class GivenTokens:
         return (
             f"the end token ({token}){also} occurs in {rows:,} of the first {self._sum(facts.SEQUENCES):,} sequences, "
             "and never as a label: the model does not learn to stop"
+        )
+
+    def _without_labels(self) -> str:
+        """Return the remark on sequences that have no label at all; empty: none."""
+        rows, without = self._sum(facts.SEQUENCES), self._sum(facts.SEQUENCES_WITHOUT_LABELS)
+        if rows < _MIN_SEQUENCES or not without > _WITHOUT_LABELS * rows:
+            return ""
+        return (
+            f"{without:,} of the first {rows:,} sequences have no label at all: they cost time, and nothing is learned "
+            "from them; usually the maximum length cuts the answer off, or the text that it begins with is not found"
+        )
+
+    def _of_cut_ends(self) -> str:
+        """Return the remark on answers that are cut off before their end token; empty: none."""
+        rows, cut = self._sum(facts.SEQUENCES), self._sum(facts.CUT_SEQUENCES)
+        ended = self._sum(facts.ENDED_SEQUENCES)
+        are_single = ended and ended == self._sum(facts.END_SEQUENCES)
+        if rows < _MIN_SEQUENCES or not are_single or not cut > _CUT_OFF * rows:
+            return ""
+        token = int(self.steps[0].number(facts.END_TOKEN))
+        return (
+            f"{cut:,} of the first {rows:,} sequences fill the batch to its end without an end token ({token}), with "
+            f"which {ended:,} others end: the maximum length cuts them off, and of these the model does not learn to "
+            "stop"
         )
 
     def _of_begin(self) -> str:

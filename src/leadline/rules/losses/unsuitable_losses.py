@@ -44,15 +44,41 @@ _PAIRS: Final = Advice(
 _SELF_PAIRS: Final = Advice(
     "masked_fill of the diagonal with -inf before the loss, so that no sample is a candidate for itself"
 )
+_WEIGHTED_BY_ITS_MEAN: Final = Advice(
+    "the losses of the samples (reduction='none') for the factor, and the mean at the end; with one sample, or for the "
+    "loss of a whole group, a factor of the mean is right"
+)
 REGRESSION_OF_CLASSES: Final = "regression_of_classes"
 _HEAVIER: Final = 1.4
+_LIKELIHOODS: Final = frozenset(
+    {LossKind.CROSS_ENTROPY, LossKind.NLL, LossKind.BINARY_CROSS_ENTROPY, LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS}
+)
 _SAME, _OTHER = 0.99, 0.9
 _MUCH_PADDING, _NEARLY_ALL = 0.1, 0.9
 
 
 def find_unfitting_loss(loss: GivenLoss) -> Mistake | None:
     """Return why another loss, or metric, would suit the labels better; None: none is known."""
-    return _loss_of_another_task(loss) or _accuracy_of_regression(loss) or _of_classes(loss) or _of_tokens(loss)
+    return (
+        _weighted_by_its_mean(loss)
+        or _loss_of_another_task(loss)
+        or _accuracy_of_regression(loss)
+        or _of_classes(loss)
+        or _of_tokens(loss)
+    )
+
+
+def _weighted_by_its_mean(loss: GivenLoss) -> Mistake | None:
+    if not loss.has(facts.IS_WEIGHTED_BY_ITS_MEAN) or loss.kind not in _LIKELIHOODS:
+        return None
+    return Mistake(
+        "weighted_by_its_mean",
+        f"the mean of {loss.loss} over a batch is multiplied by a function of its own exponential, as a focal loss "
+        "does for each sample: all samples get the same factor",
+        _WEIGHTED_BY_ITS_MEAN,
+        facts.IS_WEIGHTED_BY_ITS_MEAN,
+        is_certain=False,
+    )
 
 
 def _of_classes(loss: GivenLoss) -> Mistake | None:

@@ -160,10 +160,33 @@ MISTAKES: Final[dict[str, tuple[str, Loss]]] = {
 }
 """Mistakes by the name of the mistake that is found."""
 
+
+def focal(loss: torch.Tensor, gamma: float = 2.0) -> torch.Tensor:
+    """Return losses, or their mean, with the factor of a focal loss."""
+    return ((1 - torch.exp(-loss)) ** gamma * loss).mean()
+
+
+def focal_of_log_probability(log_probability: torch.Tensor) -> torch.Tensor:
+    return -0.25 * (1 - log_probability.exp()) ** 1.5 * log_probability
+
+
 UNFITTING: Final[dict[str, tuple[str, Loss]]] = {
     "mse": ("regression_of_classes", lambda: F.mse_loss(out(1), BINARY)),
     "mse of one-hot": ("regression_of_classes", lambda: F.mse_loss(out(4, nn.Softmax(1)), ONE_HOT)),
     "l1, by hand": ("regression_of_classes", lambda: (out(1, nn.Sigmoid()) - BINARY).abs().mean()),
+    "focal loss of a mean": ("weighted_by_its_mean", lambda: focal(F.cross_entropy(out(4), CLASSES))),
+    "focal loss of the log of a mean": (
+        "weighted_by_its_mean",
+        lambda: focal_of_log_probability(-F.cross_entropy(out(4), CLASSES)),
+    ),
+    "binary focal loss of a mean": (
+        "weighted_by_its_mean",
+        lambda: focal(F.binary_cross_entropy_with_logits(out(1), BINARY), gamma=1.0),
+    ),
+    "focal loss of a mean, by hand": (
+        "weighted_by_its_mean",
+        lambda: focal(-F.log_softmax(out(4), 1)[range(32), CLASSES].mean()),
+    ),
     "bce of a softmax": ("binary_loss_of_softmax", lambda: F.binary_cross_entropy(out(4, nn.Softmax(1)), ONE_HOT)),
 }
 
@@ -216,11 +239,6 @@ def distillation() -> torch.Tensor:
     student = F.log_softmax(scores / temperature, 1)
     soft = F.kl_div(student, teacher, reduction="batchmean")
     return 0.7 * temperature**2 * soft + 0.3 * F.cross_entropy(scores, CLASSES)
-
-
-def focal() -> torch.Tensor:
-    losses = F.cross_entropy(out(4), CLASSES, reduction="none")
-    return ((1 - torch.exp(-losses)) ** 2 * losses).mean()
 
 
 def contrastive() -> torch.Tensor:
@@ -277,6 +295,15 @@ def least_squares_gan() -> torch.Tensor:
 
 HEALTHY: Final[dict[str, Loss]] = {
     "cross entropy": lambda: F.cross_entropy(out(4), CLASSES),
+    "focal loss": lambda: focal(F.cross_entropy(out(4), CLASSES, reduction="none")),
+    "focal loss of one sample": lambda: focal(F.cross_entropy(nn.Linear(8, 4)(X[:1]), CLASSES[:1])),
+    "perplexity": lambda: F.cross_entropy(out(4), CLASSES).exp(),
+    "power of a mean": lambda: F.cross_entropy(out(4), CLASSES) ** 1.5,
+    "logarithm of a mean": lambda: F.cross_entropy(out(4), CLASSES).log(),
+    "uncertainty as a weight": lambda: F.cross_entropy(out(4), CLASSES) * torch.exp(-nn.Parameter(torch.zeros(()))),
+    "loss with the mean of another one as a factor": lambda: (
+        F.cross_entropy(out(4), CLASSES) * torch.exp(-F.cross_entropy(out(4), CLASSES))
+    ),
     "cross entropy of smoothed labels": lambda: F.cross_entropy(out(4), 0.9 * ONE_HOT + 0.025),
     "mixup": lambda: F.cross_entropy(out(4), 0.7 * ONE_HOT + 0.3 * ONE_HOT.roll(1, 0)),
     "log_softmax": lambda: F.nll_loss(out(4, nn.LogSoftmax(1)), CLASSES),
@@ -330,7 +357,6 @@ HEALTHY: Final[dict[str, Loss]] = {
     "policy of a softmax": policy_of_a_softmax,
     "PPO": ppo,
     "distillation": distillation,
-    "focal loss": focal,
     "contrastive": contrastive,
     "quantiles": quantiles,
     "normalizing flow": flow,

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from leadline.frameworks.torch.capture.label_positions import position_facts
 from leadline.frameworks.torch.capture.loss_terms import LossTerms
-from leadline.records.loss_facts import DOUBLED_FIRST, LABELS_AT, LABELS_OF_PADDING
+from leadline.records.loss_facts import DOUBLED_FIRST, IGNORED_TOKENS, LABELS_AT, LABELS_OF_PADDING
 
 TOKENS = torch.randint(30, (4, 17), generator=torch.Generator().manual_seed(0))
 
@@ -127,3 +127,35 @@ def test_sequences_that_begin_with_a_token_twice_are_counted() -> None:
     labels = torch.ones_like(tokens)
     assert facts_of_tokens(loss_of(network(), tokens, labels))[DOUBLED_FIRST] == 0.75
     assert DOUBLED_FIRST not in facts_of_tokens(loss_of(network(), tokens[:3], labels[:3]))
+
+
+def ignored_tokens(tags: torch.Tensor, tokens: torch.Tensor = TOKENS, ignored: int = 0) -> float | None:
+    """Return the fact of a tagger with three tags."""
+    logits = nn.Sequential(nn.Embedding(30, 8, padding_idx=0), nn.Linear(8, 3))(tokens)
+    loss = F.cross_entropy(logits.transpose(1, 2), tags, ignore_index=ignored)
+    return facts_of_tokens(loss).get(IGNORED_TOKENS)
+
+
+def test_tokens_between_labels_whose_class_is_ignored_are_counted() -> None:
+    tags = (TOKENS % 3 == 0).long() * (1 + TOKENS % 2)
+    kinds = set()
+    for tokens, given in zip(TOKENS.tolist(), tags.tolist(), strict=True):
+        counted = [at for at, tag in enumerate(given) if tag]
+        kinds |= {tokens[at] for at in range(counted[0], counted[-1]) if not given[at]}
+    assert ignored_tokens(tags) == len(kinds) > 4
+
+
+def test_ignored_labels_of_padding_and_of_what_separates_texts_are_hardly_any_tokens() -> None:
+    tokens, tags = TOKENS.clamp(min=3), torch.ones(4, 17, dtype=torch.long)
+    tokens[:, 0], tokens[:, 7], tokens[:, 12:] = 1, 2, 0
+    assert ignored_tokens(tags.where(tokens > 2, 0), tokens) == 1
+    assert ignored_tokens(tags, tokens) == 0
+
+
+def test_an_index_that_is_no_class_or_labels_that_are_tokens_are_left_out() -> None:
+    tags = torch.ones(4, 17, dtype=torch.long)
+    assert ignored_tokens(tags.where(TOKENS > 9, -100), ignored=-100) is None
+    masked = TOKENS.where(torch.rand(4, 17) < 0.15, 0)
+    assert IGNORED_TOKENS not in facts_of_tokens(
+        F.cross_entropy(network()(TOKENS).transpose(1, 2), masked, ignore_index=0)
+    )

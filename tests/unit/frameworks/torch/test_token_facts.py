@@ -51,6 +51,27 @@ def test_an_end_token_of_the_padding_is_left_out_as_far_as_the_mask_shows_it() -
     assert (found["end_sequences"], found["is_end_padding"]) == (0, 1)
 
 
+def test_sequences_without_labels_and_those_that_are_cut_off_are_counted() -> None:
+    assert facts(attention_mask=MASK)["sequences_without_labels"] == 0
+    whole = facts(attention_mask=MASK)
+    assert (whole["ended_sequences"], whole["cut_sequences"]) == (2, 0)
+    labels = TOKENS.clone()
+    labels[0, 1:] = -100
+    assert facts(labels=labels)["sequences_without_labels"] == 1
+    cut = TOKENS.masked_fill(TOKENS == END, 5)
+    found = token_facts(Model(), {"input_ids": cut, "labels": cut, "attention_mask": MASK}, has_cached=False)
+    assert (found["ended_sequences"], found["cut_sequences"]) == (0, 1)
+    packed = TOKENS.clone()
+    packed[0, 3] = END
+    assert (
+        token_facts(Model(), {"input_ids": packed, "labels": packed, "attention_mask": MASK}, has_cached=False)[
+            "ended_sequences"
+        ]
+        == 1
+    )
+    assert "cut_sequences" not in facts()
+
+
 def test_several_end_tokens_count_each_and_none_is_not_counted() -> None:
     model = Model(eos_token_id=[END, 9])
     assert facts(model)["end_labels"] == 4

@@ -15,6 +15,7 @@ from leadline.records.loss_facts import (
     DOUBLED_FIRST,
     IGNORE_INDEX,
     IGNORED_SHARE,
+    IGNORED_TOKENS,
     KIND,
     LABELS_AT,
     LABELS_OF_PADDING,
@@ -44,6 +45,8 @@ class _Embedded:
     """Shape ``(samples, positions)``."""
     padding: int
     """The token that is padding; negative: none is."""
+    vocabulary: int
+    """The number of tokens that it has vectors for."""
 
 
 def position_facts(term: LossTerm) -> dict[str, Any]:
@@ -54,8 +57,8 @@ def position_facts(term: LossTerm) -> dict[str, Any]:
 
     Returns:
         Device scalars or numbers by fact: ``LABELS_AT``, of several embeddings the largest shares; and the smallest
-        shares ``LABELS_OF_PADDING``, where the loss is a mean or sum without weights, and ``DOUBLED_FIRST``. Empty
-        where the graph does not show both.
+        shares ``LABELS_OF_PADDING``, where the loss is a mean or sum without weights, and ``DOUBLED_FIRST``, and the
+        smallest number ``IGNORED_TOKENS``. Empty where the graph does not show both.
     """
     labels = saved(term.likelihood, "target") if term.likelihood is not None else None
     if labels is None or term.ignored is None or term.predictions[0] is None:
@@ -78,6 +81,10 @@ def position_facts(term: LossTerm) -> dict[str, Any]:
         found[LABELS_OF_PADDING] = torch.stack(
             [_share_of_padding(rows, embedding, ignored) for embedding, rows in pairs]
         ).min()
+    classes = _classes(term.likelihood)
+    larger = [(embedding, rows) for embedding, rows in pairs if embedding.vocabulary > classes]
+    if larger and 0 <= ignored < classes:
+        found[IGNORED_TOKENS] = torch.stack([_ignored_between(rows, given, ignored) for given, rows in larger]).min()
     numbers = {fact: number_of(share) for fact, share in found.items()}
     return {fact: number for fact, number in numbers.items() if number is not None}
 
@@ -134,7 +141,8 @@ def _embedded_below(node: Any) -> list[_Embedded]:
             tokens = saved(below, "indices")
             if tokens is not None and tokens.dim() == 2 and tokens.shape[1] >= MIN_LENGTH:
                 padding = int(below._saved_padding_idx)
-                found.append(_Embedded(tokens, padding if padding < _WRAPPED else -1))
+                vocabulary = int(below._saved_weight_sym_argsize_0)
+                found.append(_Embedded(tokens, padding if padding < _WRAPPED else -1, vocabulary))
                 if len(found) == _MAX_EMBEDDINGS:
                     break
         for parent, _ in below.next_functions:
@@ -142,6 +150,12 @@ def _embedded_below(node: Any) -> list[_Embedded]:
                 known.add(parent)
                 nodes.append(parent)
     return found
+
+
+def _classes(likelihood: Any) -> int:
+    """Return the number of classes of a negative log-likelihood; 0 where its node does not show it."""
+    given = saved(likelihood, "self")
+    return given.shape[min(given.dim(), 2) - 1] if given is not None and given.dim() else 0
 
 
 def _as_rows(labels: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor | None:
@@ -182,3 +196,15 @@ def _doubled(tokens: torch.Tensor) -> torch.Tensor:
     """Return the share of the sequences that begin with two equal tokens, and another one behind them."""
     first, second, third = tokens[:, 0], tokens[:, 1], tokens[:, 2]
     return ((first == second) & (second != third)).double().mean()
+
+
+def _ignored_between(labels: torch.Tensor, given: _Embedded, ignored: int) -> torch.Tensor:
+    """Return how many different tokens there are at ignored positions between counted ones of their sequence.
+
+    What begins, ends or fills a sequence up is not between.
+    """
+    labels, tokens = first_rows_of(labels), first_rows_of(given.tokens)[:, : labels.shape[1]]
+    counted = (labels[: len(tokens)] != ignored).int()
+    is_between = (counted.cummax(1).values * counted.flip(1).cummax(1).values.flip(1) > counted).flatten()
+    kinds = tokens[: len(counted)].flatten().where(is_between, -1)
+    return (torch.cat([kinds, kinds.new_full((1,), -1)]).sort().values.diff() != 0).sum()

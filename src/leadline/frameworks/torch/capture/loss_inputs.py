@@ -25,6 +25,7 @@ from leadline.frameworks.torch.capture.label_positions import facts_of_given, po
 from leadline.frameworks.torch.capture.linear_layers import LinearLayers
 from leadline.frameworks.torch.capture.loss_terms import LossTerm, LossTerms
 from leadline.frameworks.torch.capture.manual_updates import leaves_of
+from leadline.frameworks.torch.capture.policy_gradients import PolicyGradients
 from leadline.frameworks.torch.capture.token_facts import token_facts
 from leadline.frameworks.torch.naming.loss_calls import LossCalls, LossWay
 from leadline.frameworks.torch.naming.model_names import ModuleRegistry
@@ -52,7 +53,7 @@ class LossInputs:
         """Whether backward passes are traced; until a step has no facts, or another training begins."""
         self._callbacks, self._losses = callbacks, losses
         self._registry = registry
-        self._layers = LinearLayers(registry.outermost)
+        self._layers, self._policies = LinearLayers(registry.outermost), PolicyGradients()
         self._step = -1
         self._sites: dict[object, list[str]] = {}
         """The names of the loss calls below each backward pass."""
@@ -186,6 +187,7 @@ class LossInputs:
             name = names[0] if terms else facts.LossKind.CROSS_ENTROPY.name.lower()
             of_tokens = token_facts(*given, has_cached=self._losses.has_cached)
             found |= {f"{name}/{fact}": number for fact, number in of_tokens.items()}
+        found |= self._policies.facts(root, self._losses.calls_without_gradients, is_first=self._step == 0)
         if self._step == 0:
             found |= self._layers.find(root)
         self._callbacks.record_checks(found)
@@ -208,6 +210,8 @@ def facts_of(term: LossTerm) -> dict[str, Any]:
     }
     if term.has_moving_labels is not None:
         found[facts.HAS_MOVING_LABELS] = float(term.has_moving_labels)
+    if term.is_weighted_by_its_mean:
+        found[facts.IS_WEIGHTED_BY_ITS_MEAN] = 1.0
     if trace.softmax_size is not None:
         found[facts.SOFTMAX_SIZE] = float(trace.softmax_size)
     shape = shape_of(term.predictions) if term.predictions[0] is not None else None

@@ -24,6 +24,7 @@ from leadline.frameworks.torch.capture.autograd_graph import (
     sizes_of,
 )
 from leadline.frameworks.torch.capture.moving_labels import are_moving
+from leadline.frameworks.torch.capture.own_weights import is_weighted_by_its_mean
 from leadline.frameworks.torch.capture.poisson_loss import poisson_of
 from leadline.records.loss_facts import LossKind
 
@@ -107,6 +108,8 @@ class LossTerm:
     """Whether labels with a gradient look like a bootstrapped target; None: they have none."""
     sign: int = 0
     """-1 if the negative of this call is minimized; 0: not known."""
+    is_weighted_by_its_mean: bool = False
+    """Whether its mean is multiplied by a function of its own exponential."""
 
 
 @dataclass(slots=True)
@@ -135,18 +138,23 @@ class LossTerms:
 
     def find(self, root: Any) -> list[LossTerm]:
         """Return the loss calls below a node, at most 8; of a graph without known ones none."""
-        pending: list[tuple[Edge, str, int]] = [((root, 0), "", 1)]
+        pending: list[tuple[Edge, str, int, bool]] = [((root, 0), "", 1, False)]
         seen: set[Any] = set()
         while pending and len(seen) < _MAX_NODES and len(self._terms) < _MAX_TERMS:
-            edge, call, sign = pending.pop()
+            edge, call, sign, is_weighted = pending.pop()
             if edge[0] in seen:
                 continue
             seen.add(edge[0])
             call = self._name_of(edge[0]) or call
+            is_weighted = is_weighted or is_weighted_by_its_mean(edge[0])
+            count = len(self._terms)
             if not self._add(edge, call):
-                pending += [(parent, call, sign * side) for parent, side in reversed(signed_inputs(edge[0]))]
+                inputs = reversed(signed_inputs(edge[0]))
+                pending += [(parent, call, sign * side, is_weighted) for parent, side in inputs]
             elif self._terms and kind_of(edge[0]) in _LIBRARY:
                 self._terms[-1].sign = sign
+            for term in self._terms[count:]:
+                term.is_weighted_by_its_mean = is_weighted
         self._add_logarithms()
         return self._terms
 
@@ -225,8 +233,6 @@ class LossTerms:
         self._terms.append(
             LossTerm(LossKind.CROSS_ENTROPY, log_softmax, trace, labels=labels, are_labels_judged=are_judged)
         )
-
-    # --- losses that are written by hand, or that PyTorch computes in several operations -------------------------
 
     def _add_categorical(self, probabilities: Edge, labels: torch.Tensor | None) -> None:
         """Add a cross entropy of values that it divides by their sum over the classes."""

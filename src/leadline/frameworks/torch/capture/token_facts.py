@@ -17,9 +17,11 @@ from leadline.records.loss_facts import (
     BEGIN_TOKEN,
     COMMON_LABELS,
     COMMON_START,
+    CUT_SEQUENCES,
     END_LABELS,
     END_SEQUENCES,
     END_TOKEN,
+    ENDED_SEQUENCES,
     EQUAL_ROWS,
     INNER_START,
     IS_END_PADDING,
@@ -29,6 +31,7 @@ from leadline.records.loss_facts import (
     NEW_ROWS,
     PADDING_SHARE,
     SEQUENCES,
+    SEQUENCES_WITHOUT_LABELS,
 )
 
 _PLAIN_ATTENTION: Final = frozenset({"sdpa", "eager"})
@@ -72,8 +75,9 @@ def token_facts(model: torch.nn.Module, given: Mapping[str, torch.Tensor], *, ha
         SEQUENCES: len(tokens),
         LABELS_OF_INPUT: ((labels == tokens) & counted).sum() / counted.sum(),
         LABEL_SHARE: counted.sum() / is_given.sum(),
+        SEQUENCES_WITHOUT_LABELS: (~counted[:, 1:].any(1)).sum(),
         **_of_start(tokens, counted, is_given),
-        **_of_end(model, tokens, counted, is_given),
+        **_of_end(model, tokens, counted, is_given, has_mask=has_mask),
         **_of_begin(model, tokens, is_given),
         **_of_template(model, tokens, is_given),
     }
@@ -100,19 +104,28 @@ def _of_start(tokens: torch.Tensor, counted: torch.Tensor, is_given: torch.Tenso
     return {COMMON_START: is_common.sum(), COMMON_LABELS: are_labels[1:].sum()}  # nothing predicts the first token
 
 
-def _of_end(model: Any, tokens: torch.Tensor, counted: torch.Tensor, is_given: torch.Tensor) -> dict[str, Any]:
+def _of_end(
+    model: Any, tokens: torch.Tensor, counted: torch.Tensor, is_given: torch.Tensor, *, has_mask: bool
+) -> dict[str, Any]:
     ends = list(dict.fromkeys(_end_tokens(model)))
     if not ends or len(ends) > _MAX_ENDS:
         return {}
     is_end = torch.stack([tokens == end for end in ends]).any(0)
     is_behind = is_given.int().cumsum(1) > 1  # GPT-2 begins with the token that ends
     padding = getattr(_config(model), "pad_token_id", None)
-    return {
+    found = {
         END_TOKEN: ends[0],
         END_SEQUENCES: (is_end & is_given & is_behind).any(1).sum(),
         END_LABELS: (is_end & counted)[:, 1:].sum(),
         IS_END_PADDING: padding in ends,
     }
+    if has_mask:
+        is_inner_end = is_end & is_given & is_behind
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        is_last = places == (places * is_given).amax(1, keepdim=True)
+        found[CUT_SEQUENCES] = (is_given.all(1) & counted[:, -1] & ~is_inner_end.any(1)).sum()
+        found[ENDED_SEQUENCES] = (is_inner_end.sum(1).eq(1) & (is_inner_end & is_last).any(1)).sum()
+    return found
 
 
 def _of_begin(model: Any, tokens: torch.Tensor, is_given: torch.Tensor) -> dict[str, Any]:

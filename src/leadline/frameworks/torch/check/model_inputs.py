@@ -10,7 +10,9 @@ from leadline.frameworks.check.model_inputs import Given, judge_inputs
 from leadline.frameworks.check.outcome import Tested, failed
 from leadline.frameworks.torch.check.batch import Input
 from leadline.frameworks.torch.check.loss_calls import loss_calls, targets_of
+from leadline.frameworks.torch.check.mirrored_images import mirrored_images
 from leadline.frameworks.torch.check.outcome import CheckedStep
+from leadline.frameworks.torch.check.shared_windows import shared_windows
 
 _LEAST_ELEMENTS: Final = 8
 
@@ -25,7 +27,8 @@ def model_inputs(subject: CheckedStep) -> Tested:
     labels = [
         _given(item)._replace(is_answer=item.value.is_floating_point() or item.key in answers) for item in batch.labels
     ]
-    return judge_inputs(inputs, labels, batch.size, may_repeat=not calls)
+    tested = judge_inputs(inputs, labels, batch.size, may_repeat=not calls)
+    return tested if tested.outcome == "failed" else mirrored_images() or shared_windows() or tested
 
 
 def _rounded_to_one_number(subject: CheckedStep) -> Tested | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -15,7 +15,6 @@ from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.torch.capture.step_count import remaining_steps
 from leadline.frameworks.torch.diagnose.adapters import adapter_checks
-from leadline.frameworks.torch.diagnose.epoch_orders import EpochOrders
 from leadline.frameworks.torch.diagnose.frozen_batch_norms import FrozenBatchNorms
 from leadline.frameworks.torch.diagnose.frozen_groups import FrozenGroups
 from leadline.frameworks.torch.diagnose.loaded_states import LoadedStates, moment_checks
@@ -41,6 +40,14 @@ from leadline.frameworks.torch.naming.model_names import (
     unwrap,
 )
 from leadline.records.names import REMAINING_STEPS
+
+
+class CheckSource(Protocol):
+    """What counts something of the training by itself, beside the optimizers."""
+
+    def results(self) -> dict[str, float]:
+        """Return the checks."""
+        ...
 
 
 class _OptimizerChecks:
@@ -87,8 +94,8 @@ class LoopChecks:
     ``<model>/other_calls_with_dropout`` (the most between two updates, without gradients and without a loss),
     ``<model>/frozen_batch_norms`` (those in training mode), what ``RunningAverages`` and ``repeated_modules`` find,
     ``<parameter>/outside_optimizers`` and ``<parameter>/frozen_by_optimizer`` (1 or 0), ``<model>/replicas``
-    (see ``count_replicas``), what ``StartingOver``, ``LoadedStates``, ``Schedules``, ``Recompilations`` and
-    ``EpochOrders`` find, at every fifth of the captured steps the norms of moments, and the memory of the process.
+    (see ``count_replicas``), what ``StartingOver``, ``LoadedStates``, ``Schedules``, ``Recompilations`` and the
+    sources find, at every fifth of the captured steps the norms of moments, and the memory of the process.
     """
 
     def __init__(
@@ -99,9 +106,9 @@ class LoopChecks:
         lost: StartingOver,
         schedules: Schedules,
         loaded: LoadedStates,
-        orders: EpochOrders,
+        sources: Iterable[CheckSource],
     ) -> None:
-        self.lost, self._schedules, self._loaded, self._orders = lost, schedules, loaded, orders
+        self.lost, self._schedules, self._loaded, self._sources = lost, schedules, loaded, tuple(sources)
         self._names, self._registry, self._callbacks = names, registry, callbacks
         self._watched = callbacks.facts.of("what callbacks watch is")
         self.is_enabled = callbacks.captures_checks()
@@ -188,7 +195,8 @@ class LoopChecks:
             results |= self._first_results(optimizer, model)
         model.captures += 1
         results |= self._schedules.results(optimizer, model.label) | self._recompilations.results()
-        results |= self._orders.results()
+        for source in self._sources:
+            results |= source.results()
         if model.replicas is not None:
             results[f"{model.name}/replicas"] = float(model.replicas)
         frozen = self._batch_norms.count(root for reference in model.roots if (root := reference()) is not None)

@@ -250,6 +250,7 @@ class ForwardHooks:
             return
         if not is_grad:
             self.stop_function_capture()
+            self.losses.calls_without_gradients += 1
             self._checks.call(self._call_without_gradients, outermost)
         if not isinstance(outermost, _Loss):
             self._is_resumed = passes.has_resumed(outermost, model, is_grad=is_grad)

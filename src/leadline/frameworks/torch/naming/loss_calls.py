@@ -78,6 +78,8 @@ class LossCalls:
         """The latest model that was given labels by name, with the tensors that it was given by name."""
         self.has_cached = False
         """Whether its output holds the keys and values of its attention."""
+        self.calls_without_gradients = 0
+        """How often models were called without gradients, as far as that is observed: in the first two steps."""
         self.keeps_labels = True
         """Whether the labels of the calls are kept until the end of the step."""
         self._sites: dict[object, LossName] = {}

@@ -18,7 +18,9 @@ from leadline.rules.losses import (
     competing_losses,
     epoch_orders,
     gradient_sizes,
+    initial_parameters,
     logged_norms,
+    random_keys,
     repeated_modules,
     schedules,
     self_additions,
@@ -92,6 +94,10 @@ class _Known:
     """By worker, the epochs in a row that were shuffled alike."""
     repeated: dict[str, int] = field(default_factory=dict)
     """By container, how often it holds one module."""
+    keys: dict[str, int] = field(default_factory=dict)
+    """By function, at how many captured steps it drew the same random numbers."""
+    initial: dict[str, int] = field(default_factory=dict)
+    """By function, how many of the first parameters it uses in place of the current ones."""
     doubled: dict[str, int] = field(default_factory=dict)
     """By layer, how often its output is added to itself."""
     watched: list[str] = field(default_factory=list)
@@ -142,30 +148,33 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         three times: only of PyTorch's optimizers, whose schedulers are observed. It remarks that at least 3 epochs in a
         row had the same order, because the epoch number of a ``DistributedSampler`` that shuffles stayed the same; that
         a list of PyTorch's modules holds one module with weights several times; that the output of a linear layer or
-        convolution, or what follows it, is added to itself; and that Keras or the trainer of Transformers or Lightning
-        keeps the best model, or stops early, by a metric whose name says the opposite of the direction that it was
-        given. Of a causal language model of Transformers that is given labels by name, at least 99 % of them the token
-        at their place, it remarks, at the first two steps: that the end token of its configuration occurs in at least 8
-        sequences, and never as a label; that rows hold several samples (``position_ids`` begin again at 0) that attend
-        to each other, because there is an attention mask, or keys and values were kept; that at least 4 sequences of
-        each batch begin with the same 4 or more tokens, and these are labels; that all tokens are labels although the
-        sequences hold the same four tokens in a row behind their beginnings (of a vocabulary of at least 512); that the
-        beginning token of a model that was loaded from a file occurs in none of at least 8 sequences; that more than
-        half of the positions are padding; that tokens of a batch, among the last 256 of the vocabulary, have equal rows
-        in an embedding that is frozen, or rows that were added to it in this process. It remarks that the gradient norm
-        which the script or its trainer logs differs by more than 5 % from that of the gradients, before and after
-        clipping, at each of at least 5 steps at which both are known. It remarks that a validation loss was the same in
-        all evaluations, at least 3, to the bit or as it was printed with at least 4 digits, though the weights moved by
-        more than that 0.001. It remarks that one of several training losses has fallen below a twentieth of its first
-        10 values, and another one is above three times its own, by the median of the last 30 of at least 50 values,
-        where no loss is a regression of labels that vary, as that of a critic is: one of two networks that compete has
-        won. The remarks follow the outcome of a run without problems. Of every run with several evaluations the outcome
-        names the best one, by the loss that Keras shows, else the first validation loss or metric whose direction is
-        known: its step, its value (without batches beyond those of the two evaluations before, such as a test at the
-        end), and the noise, the standard deviation of an evaluation (the median absolute deviation of the differences
-        between evaluations, divided by the square root of 2; from 5 evaluations on), and which of several trainings it
-        belongs to, the last. Where the last evaluation is worse by more than 5 of these, and the training loss before
-        it is lower than before the best one, it says that this is overfitting.
+        convolution, or what follows it, is added to itself; that all keys by which a compiled function of JAX draws
+        random numbers were made of the same inputs at all captured steps, at least 5; that a compiled function of JAX
+        without gradients is given the current parameters, does not use them, and has arrays of the first train step as
+        constants; and that Keras or the trainer of Transformers or Lightning keeps the best model, or stops early, by a
+        metric whose name says the opposite of the direction that it was given. Of a causal language model of
+        Transformers that is given labels by name, at least 99 % of them the token at their place, it remarks, at the
+        first two steps: that the end token of its configuration occurs in at least 8 sequences, and never as a label;
+        that rows hold several samples (``position_ids`` begin again at 0) that attend to each other, because there is
+        an attention mask, or keys and values were kept; that at least 4 sequences of each batch begin with the same 4
+        or more tokens, and these are labels; that all tokens are labels although the sequences hold the same four
+        tokens in a row behind their beginnings (of a vocabulary of at least 512); that the beginning token of a model
+        that was loaded from a file occurs in none of at least 8 sequences; that more than half of the positions are
+        padding; that tokens of a batch, among the last 256 of the vocabulary, have equal rows in an embedding that is
+        frozen, or rows that were added to it in this process. It remarks that the gradient norm which the script or its
+        trainer logs differs by more than 5 % from that of the gradients, before and after clipping, at each of at least
+        5 steps at which both are known. It remarks that a validation loss was the same in all evaluations, at least 3,
+        to the bit or as it was printed with at least 4 digits, though the weights moved by more than that 0.001. It
+        remarks that one of several training losses has fallen below a twentieth of its first 10 values, and another one
+        is above three times its own, by the median of the last 30 of at least 50 values, where no loss is a regression
+        of labels that vary, as that of a critic is: one of two networks that compete has won. The remarks follow the
+        outcome of a run without problems. Of every run with several evaluations the outcome names the best one, by the
+        loss that Keras shows, else the first validation loss or metric whose direction is known: its step, its value
+        (without batches beyond those of the two evaluations before, such as a test at the end), and the noise, the
+        standard deviation of an evaluation (the median absolute deviation of the differences between evaluations,
+        divided by the square root of 2; from 5 evaluations on), and which of several trainings it belongs to, the last.
+        Where the last evaluation is worse by more than 5 of these, and the training loss before it is lower than before
+        the best one, it says that this is overfitting.
     Not a number:
         NaN and infinity are left out; where a training loss was one of them, it does not advise to train for longer.
     Blind spots:
@@ -199,6 +208,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                 epoch_orders.NEED,
                 repeated_modules.NEED,
                 self_additions.NEED,
+                random_keys.NEED,
+                initial_parameters.NEED,
                 watched_metrics.NEED,
             )
         )
@@ -213,6 +224,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         epoch_orders.note(known.epochs, window)
         repeated_modules.note(known.repeated, window)
         self_additions.note(known.doubled, window)
+        random_keys.note(known.keys, window)
+        initial_parameters.note(known.initial, window)
         watched_metrics.note(known.watched, window)
         known.with_values |= {loss.worker for loss in given_losses(window) if competing_losses.has_values_to_fit(loss)}
         GivenTokens.note(known.tokens, window)
@@ -257,6 +270,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             epoch_orders.remark(known.epochs),
             repeated_modules.remark(known.repeated),
             self_additions.remark(known.doubled),
+            random_keys.remark(known.keys),
+            initial_parameters.remark(known.initial),
             *known.watched,
             *[remark for (_, name), norm in known.norms.items() if (remark := norm.remark(name))][:1],
             *[remark for key in known.still if (remark := _of_still_evaluations(known, key))][:1],

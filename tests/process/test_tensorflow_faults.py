@@ -21,6 +21,8 @@ FAULTS = {
     "wrong_loss": "loss_input",
     "pixels": "loss_input",
     "overfit": "overfit",
+    "no_training_flag": "eval_in_train_mode",
+    "no_training_flag_eager": "eval_in_train_mode",
 }
 NAN_STEP = 7
 
@@ -51,7 +53,7 @@ def test_a_fault_is_found_and_stops_the_training(fault: str, tmp_path: Path) -> 
     assert "the script went on" not in ended.out
 
 
-@pytest.mark.parametrize("fault", ["nan_xla", "by_hand", "overfit"])
+@pytest.mark.parametrize("fault", ["nan_xla", "by_hand", "overfit", "no_training_flag", "no_training_flag_eager"])
 def test_healthy_twins_are_left_alone(fault: str, tmp_path: Path) -> None:
     """The twins of most faults are nearly the same training."""
     ended = train(fault, tmp_path, "healthy", rules=[*dict.fromkeys(FAULTS.values())])

@@ -214,12 +214,9 @@ def _time_lines(time: TimeSummary | None, outcome: RunOutcome, width: int) -> li
     """
     if not time:
         return []
-    start = f"{PREFIX}  time: "
-    parts = ", ".join(
-        f"{phase_label(entry.phase)} {share(entry.share)}"
-        for entry in time.phases
-        if describe.is_listed(entry.phase, entry.share)
-    )
+    own, of_whole = describe.own_phases((entry.phase, entry.share) for entry in time.phases)
+    start = f"{PREFIX}  time{of_whole}: "
+    parts = ", ".join(f"{phase_label(phase)} {share(ratio)}" for phase, ratio in own)
     bottleneck = time.bound
     if not bottleneck or outcome.level not in ("clear", "unknown"):
         return _first_lines(start, parts, width, 2)

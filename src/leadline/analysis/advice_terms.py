@@ -130,6 +130,21 @@ _LAYERS: Final = {
         mxnet="transforms.Normalize(mean, std)",
     ),
     "forward": _term("the model", torch="forward()", keras="call()", mxnet="forward()"),
+    "split_of_sorted": _term(
+        "a random split, stratified by the class; usually the file is sorted by the class, and its first or last part "
+        "is the validation",
+        keras="a random split, stratified by the class, or arrays that are shuffled before fit(); usually they are "
+        "sorted by the class, and validation_split takes the last part as it is",
+    ),
+    "steps_in_train_mode": _term(
+        "the training mode in the train step; usually it was left for a validation, and not entered again",
+        torch="model.train() at the start of each epoch, or after validation; usually model.eval() was called for "
+        "validation and never reverted",
+        keras="training=True where the train step calls the model; usually a loop or a train_step of one's own leaves "
+        "it out, or a model does not pass it on to its layers",
+        jax="the argument for training where the train step calls the model, or model.train() after a model.eval(); "
+        "usually the argument was left out, or validation has changed the mode",
+    ),
     "train_mode": _term("the training mode", torch="model.train()"),
     "eval_mode": _term("the evaluation mode", torch="model.eval()"),
     "without_gradients": _term("computing no gradients", torch="torch.no_grad()"),

@@ -214,17 +214,21 @@ def time_block(time: TimeDocument, *, has_problem: bool) -> RenderableType | Non
 
 
 def format_phases(phases: list[PhaseTime]) -> str:
-    """``data loading 62 %, forward 20 % …``; a small overhead is shown once, for all steps."""
-    parts = [phase for phase in phases if describe.is_listed(phase["phase"], phase["share"])]
-    shown = [phase for phase in parts[:_MAX_PHASES] if phase["share"] >= _MIN_SHARE] or parts[:1]
-    return ", ".join(f"{phase_label(phase['phase'])} {share(phase['share'])}" for phase in shown)
+    """``data loading 62 %, forward 20 % …``, of the time without the overhead where that is large."""
+    own, _ = _own_phases(phases)
+    shown = [(phase, ratio) for phase, ratio in own[:_MAX_PHASES] if ratio >= _MIN_SHARE] or own[:1]
+    return ", ".join(f"{phase_label(phase)} {share(ratio)}" for phase, ratio in shown)
 
 
 def _whole(phases: list[PhaseTime]) -> str:
     """The time to which the shares refer; in evaluation it is counted from start to end."""
     names = {phase["phase"] for phase in phases}
     others = [phase_label(mode) for mode in ("eval", "predict") if mode in names]
-    return f" of the step time{f', {listed(others)} included' if others else ''}"
+    return f" of the step time{_own_phases(phases)[1]}{f', {listed(others)} included' if others else ''}"
+
+
+def _own_phases(phases: list[PhaseTime]) -> tuple[list[tuple[str, float]], str]:
+    return describe.own_phases((phase["phase"], phase["share"]) for phase in phases)
 
 
 def _bottleneck(bound: BottleneckDocument | None) -> str:

@@ -114,7 +114,7 @@ class CapturedArrays:
             if statistic.is_vector and _has_source(statistic.source, array):
                 self.keep_vector(name, statistic.name, compute_vector(statistic.name, array))
         columns = tuple(statistic.name for statistic in available if not statistic.is_vector)
-        if is_raw and not columns:
+        if not columns and (is_raw or (available and not without)):
             columns = _WITH_RAW  # the row carries the collections of the array
         if columns:
             self._keep_statistics(name, collections, array, columns, is_constant=is_constant)

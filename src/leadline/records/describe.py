@@ -153,12 +153,18 @@ def overhead_of(workers: Sequence[WorkerDocument], written_bytes: int | None) ->
     )
 
 
-def is_listed(phase: str, ratio: float) -> bool:
-    """Return whether a time breakdown lists a phase: the overhead, which has a line of its own, only where it is large.
+def own_phases(phases: Iterable[tuple[str, float]]) -> tuple[list[tuple[str, float]], str]:
+    """Return the phases of the training's own time with their shares, and what is said of the whole; empty: nothing.
 
-    Without it, most of the time would seem to be missing.
+    The overhead has a line of its own, as a share of another whole: the time from the first step to the last one. Where
+    it is large here, the shares are those of the rest, or most of the time would seem to be missing.
     """
-    return phase != OVERHEAD or ratio >= _LARGE_OVERHEAD
+    shares = dict(phases)
+    overhead = shares.pop(OVERHEAD, 0.0)
+    if overhead < _LARGE_OVERHEAD or not shares:
+        return list(shares.items()), ""
+    whole = sum(shares.values())
+    return [(phase, ratio / whole if whole else 0.0) for phase, ratio in shares.items()], " without Leadline"
 
 
 def sampling(items: Iterable[SampledItem]) -> list[str]:

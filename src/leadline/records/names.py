@@ -68,6 +68,12 @@ the same before that step (``<optimizer>/first_state/<part>``): ``lr``, ``steps`
 STARTED_OVER: Final = "schedule_started_over"
 """The check of such an optimizer: 1 if its schedule, which was not over, counts no step, else 0
 (``<optimizer>/schedule_started_over``)."""
+USES_INITIAL_PARAMETERS: Final = "uses_initial_parameters"
+"""The check of how many arrays of the first train step a function computes with that is given the current parameters
+and does not use them (``<function>/uses_initial_parameters``)."""
+SAME_RANDOM_KEYS: Final = "same_random_keys"
+"""The check of at how many captured steps, all so far, a function drew all of its random numbers by the same keys
+(``<function>/same_random_keys``); 0 once it has not."""
 MOMENT_NORM: Final = "moment_norm"
 """The check of the norm of an optimizer's moments, of its first elements (``<optimizer>/<moment>/moment_norm``)."""
 RATE_SHARE: Final = "rate_share"

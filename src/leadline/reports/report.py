@@ -73,14 +73,15 @@ def _first_lines(sources: Sources) -> tuple[str, ...]:
 
 def _time(sources: Sources) -> str:
     breakdown = sources.summary["time"]
-    phases = [f"{phase_label(phase['phase'])} {share(phase['share'])}" for phase in breakdown["phases"][:_MAX_PHASES]]
+    own, of_whole = describe.own_phases((phase["phase"], phase["share"]) for phase in breakdown["phases"])
+    phases = [f"{phase_label(phase)} {share(ratio)}" for phase, ratio in own[:_MAX_PHASES]]
     if not phases:
         return f"Time: {duration(sources.job.seconds)}; no step was timed."
     whole = duration(sources.job.seconds)
     of_loop = f"{share(sources.job.loop_seconds / sources.job.seconds)} of {whole} in the training loop"
     bottleneck = breakdown["bound"]
     bound = f"; {bottleneck['kind']}-bound: {bottleneck['message']}" if bottleneck else ""
-    return f"Time: {of_loop}; step time: {', '.join(phases)}{bound}."
+    return f"Time: {of_loop}; step time{of_whole}: {', '.join(phases)}{bound}."
 
 
 def _not_evaluated(sources: Sources) -> str:

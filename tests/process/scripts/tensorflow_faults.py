@@ -90,5 +90,31 @@ def overfit():
     fit(model, X[:split], labels[:split], optimizer, validation_data=(X[split:], labels[split:]))
 
 
+def no_training_flag(make=tf.function):
+    """The model has dropout, and a frozen part with batch normalization, which is in evaluation mode on purpose."""
+    frozen = keras.Sequential([keras.Input((12,)), L.Dense(12), L.BatchNormalization()])
+    frozen.trainable = False
+    model = network(L.Dense(16, activation="relu"), L.Dropout(0.3))
+    optimizer, loss_of = keras.optimizers.Adam(), keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    flags = {} if IS_FAULTY else {"training": True}
+
+    @make
+    def train_step(x, y):
+        with tf.GradientTape() as tape:
+            loss = loss_of(y, model(frozen(x), **flags))
+        variables = model.trainable_variables
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+
+    for at in range(10 * STEPS if IS_FAULTY else STEPS):
+        batch = slice(at % STEPS * BATCH, at % STEPS * BATCH + BATCH)
+        train_step(X[batch], Y[batch])
+        if at % 20 == 0:
+            model(frozen(X[:BATCH]))
+
+
+def no_training_flag_eager():
+    no_training_flag(lambda function: function)
+
+
 globals()[FAULT]()
 print("the script went on")

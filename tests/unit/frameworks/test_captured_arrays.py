@@ -116,6 +116,14 @@ def test_vector_statistics_are_stored_as_raw_arrays() -> None:
     np.testing.assert_array_equal(raw(arrays)["labels@class_counts"], [1, 0, 2])
 
 
+def test_an_array_of_which_only_vectors_are_captured_keeps_its_collections() -> None:
+    arrays, _ = captured("labels:every=1,statistics=class_counts")
+    arrays.keep("labels", ("labels",), np.array([0, 2, 2]))
+    layout, _ = arrays.row() or (None, b"")
+    assert layout is not None
+    assert layout.tensors == (TensorInfo("labels", ("labels",), (3,), "int64"),)
+
+
 def test_computed_numbers_are_part_of_the_row() -> None:
     arrays, _ = captured()
     block = ColumnSet((TensorInfo("a", ("x",)), TensorInfo("b", ("x",))), ((1, "value"), (0, "value")))

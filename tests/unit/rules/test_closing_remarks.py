@@ -397,3 +397,29 @@ def test_a_logged_norm_that_is_not_that_of_the_gradients_is_remarked(logged: lis
     ]
     found = [remark for remark in remarks(parts) if "norm" in remark]
     assert [remark.startswith(said) for remark in found] == ([True] if said else [])
+
+
+def with_checks(**counts: float) -> list[Part]:
+    """Return losses of 120 steps with checks of a function at every tenth."""
+    checks = {f"train_step/{check}": count for check, count in counts.items()}
+    infos = INFOS | {name: TensorInfo(name, ("checks",), (), "float64") for name in checks}
+    values = {name: {"value": count} for name, count in checks.items()}
+    return [
+        Capture(step, {"loss": {"value": 1.0}, **(values if step % 10 == 0 else {})}, infos=infos)
+        for step in range(120)
+    ]
+
+
+@pytest.mark.parametrize(("steps", "is_told"), [(4.0, False), (5.0, True), (0.0, False)])
+def test_one_key_for_all_steps_is_remarked(steps: float, is_told: bool) -> None:
+    told = [remark for remark in remarks(with_checks(same_random_keys=steps)) if "random" in remark]
+    start = "all random numbers of train_step were drawn by the same key at all 5 captured steps, so that dropout drops"
+    assert bool(told) == is_told
+    assert not told or told[0].startswith(start)
+
+
+def test_parameters_that_stay_those_of_the_start_are_remarked() -> None:
+    (told,) = [remark for remark in remarks(with_checks(uses_initial_parameters=6.0)) if "began with" in remark]
+    assert told.startswith(
+        "train_step is given the current parameters and does not use them: it computes with 6 arrays"
+    )

@@ -44,7 +44,7 @@ def parts(steps: Sequence[tuple[str, Batch]], *, has_loss: bool, dtype: str) -> 
             LOSS: TensorInfo(LOSS, ("losses",), (), "float64"),
         }
         places = tuple(at for at in range(inputs.ndim) if at != 1)
-        matrix = np.zeros((3, 3))
+        matrix = np.zeros((5, 5))
         np.add.at(matrix, (labels, predicted), 1)
         arrays = {
             INPUT: {
@@ -144,6 +144,32 @@ def test_a_single_class_is_named() -> None:
     assert run(TRAINED, [batch(normal(60, 6), [2] * 59 + [1])]) == Clear({"remarks": []})
     alike = [batch(normal(40, 6), [2] * 40)] * 2
     assert run(alike, [batch(normal(60, 6), [2] * 60)]) == Clear({"remarks": []})
+
+
+def of_classes(*counts: int) -> Batch:
+    labels = np.repeat(np.arange(len(counts)), counts)
+    return batch(normal(len(labels), 6), labels)
+
+
+def test_classes_that_training_does_not_know_are_named() -> None:
+    trained = [of_classes(14, 13, 13)] * 6
+    found = run(trained, [of_classes(27, 27, 26, 20)])
+    assert isinstance(found, Fired)
+    assert found.message == (
+        f"{LABELS}: 20 of 100 labels of the validation are of class 3, and none of 280 labels of the training that "
+        "were captured"
+    )
+    several = run(trained, [of_classes(30, 30, 0, 20, 20)])
+    assert isinstance(several, Fired)
+    assert "40 of 100 labels of the validation are of the classes 3 and 4, and none" in several.message
+
+
+def test_a_class_may_be_rare_or_come_later() -> None:
+    trained = [of_classes(14, 13, 13)] * 6
+    assert run(trained, [of_classes(31, 31, 30, 8)]) == Clear({"remarks": []})
+    assert run([of_classes(14, 13, 13)] * 3, [of_classes(27, 27, 26, 20)]) == Clear({"remarks": []})
+    in_turn = [of_classes(*[0] * (at % 3), 40) for at in range(6)]
+    assert run(in_turn, [of_classes(27, 27, 26, 20)]) == Clear({"remarks": []})
 
 
 def test_other_samples_each_time_are_remarked() -> None:

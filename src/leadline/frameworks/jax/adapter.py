@@ -115,7 +115,7 @@ class JaxAdapter:
             Replayer(jax.jit, callbacks, self._uncaptured),
             self._uncaptured,
             captured_layers=self._layers_of,
-            other_losses=libraries.keras.losses_of,
+            keras=libraries.keras,
         )
         value_and_grad = jax.value_and_grad
         self._patches.replace(jax, "jit", lambda original: make_jit(original, watch))
@@ -153,8 +153,13 @@ class JaxAdapter:
         if steps is None or not steps.forward_items:
             return None
         items, steps.forward_items = steps.forward_items, ()
-        values = steps.take_layers()
-        return self._keep(items, values, "train") if values else None
+        values, labels = steps.take_layers()
+        if not values and not labels:
+            return None
+        captured = self._keep(items, values, "train")
+        for named in labels:
+            captured.keep(named.name, named.collections, named.source)
+        return captured
 
     def _keep(self, items: Sequence[CaptureItem], values: Sequence[CapturedTensor], mode: str) -> CapturedArrays:
         self._captured.begin(items, mode)

@@ -37,7 +37,7 @@ class JaxSubject:
         self._owner, self._steps, self._note = weakref.ref(owner), steps, note
         self._sites = owner.sites
         tensors = tensors_of(owner.sites, owner.prefix)
-        self.model, self.optimizer = owner.name, owner.optimizer
+        self.model, self.optimizer = owner.model, owner.optimizer
         self.parameters = sum(bool(_PARAMETERS & set(tensor.collections)) for tensor in tensors)
         self.elements = self.trainable = 0
 

@@ -56,7 +56,7 @@ def coverage_gaps(uncaptured: Mapping[str, str], *, has_stepped: bool) -> list[U
 
 
 def _model(owner: StepOwner, tensors: Sequence[NamedTensor]) -> ModelEntry:
-    return model_entry(owner.name, [_held(tensor) for tensor in tensors if _PARAMETERS & set(tensor.collections)])
+    return model_entry(owner.model, [_held(tensor) for tensor in tensors if _PARAMETERS & set(tensor.collections)])
 
 
 def _optimizer(owner: StepOwner, tensors: Sequence[NamedTensor]) -> OptimizerEntry:

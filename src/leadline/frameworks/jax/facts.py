@@ -17,6 +17,7 @@ _SAME: Final = frozenset(
     {"broadcast_in_dim", "convert_element_type", "copy", "optimization_barrier", "pcast", "pvary", "reshape", "squeeze"}
     | {"sharding_constraint", tap_p.name}
 )
+_OF_LOSSES: Final = frozenset({"predictions", "labels"})
 _SUMS_OVER_DEVICES: Final = frozenset({"psum", "psum2", "psum_invariant"})
 
 
@@ -73,7 +74,12 @@ class TracedFacts:
         kinds = {site.tap.kind for site in self.sites}
         object.__setattr__(self, "trains", bool(kinds & {"gradient", "used_gradient"}))
         object.__setattr__(self, "has_optimizer", "used_gradient" in kinds)
-        object.__setattr__(self, "has_layers", "layer" in kinds)
+        object.__setattr__(self, "has_layers", any(map(_is_of_layer, self.sites)))
+
+
+def _is_of_layer(site: TapSite) -> bool:
+    """Return whether a tap is at a layer, and not at what a loss is given."""
+    return site.tap.kind == "layer" and _OF_LOSSES.isdisjoint(site.tap.collections)
 
 
 def facts_of(traced: Any) -> TracedFacts:

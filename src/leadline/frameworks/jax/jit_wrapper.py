@@ -18,7 +18,9 @@ from leadline.frameworks.jax.replay import Programs
 class CallObserver(Protocol):
     """Sees the calls of compiled functions while a session runs."""
 
-    is_evaluation: bool
+    @property
+    def sees_all_calls(self) -> bool:
+        """Whether also the calls of functions are of interest that do not train."""
 
     def call(self, function: JitWrapper, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of the script."""
@@ -63,7 +65,7 @@ class JitWrapper:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         jitted, steps = self._jitted, self._watch.steps
-        if steps is None or (self._passes and jitted._cache_size() == self._size and not steps.is_evaluation):
+        if steps is None or (self._passes and jitted._cache_size() == self._size and not steps.sees_all_calls):
             return jitted(*args, **kwargs)
         if jax.config.jax_disable_jit:
             return jitted(*args, **kwargs)  # it runs operation by operation, as code outside of compiled functions

@@ -11,10 +11,13 @@ from typing import Any
 import jax
 
 from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.jax.keras_evaluation import KerasEvaluation
 from leadline.frameworks.jax.layers import Layers
-from leadline.frameworks.jax.scalars import BatchMean, Element, JaxScalar
+from leadline.frameworks.jax.scalars import EpochMeans, JaxScalar
 from leadline.frameworks.jax.training_taps import TrainingTaps
+from leadline.frameworks.keras.batches import has_own_step, labels_of
 from leadline.frameworks.keras.callback_lists import follow_callbacks
+from leadline.frameworks.kit.named_tensor import NamedTensor
 from leadline.frameworks.patches import Patches
 from leadline.instrumentation.guard import Guard
 
@@ -37,9 +40,9 @@ class KerasOnJax:
     def __init__(self, taps: TrainingTaps, layers: Layers, callbacks: StepCallbacks, guard: Guard) -> None:
         self._taps, self._layers = taps, layers
         self._patches, self._local = Patches(), _Local()
-        self._mean: tuple[Element, int] | None = None
-        """The mean loss of the batches of this epoch so far, and the number of their samples."""
+        self._means = EpochMeans()
         self._callbacks, self._guard = callbacks, guard
+        self._evaluation = KerasEvaluation(callbacks)
         self.fitted: list[Any] = []
         """The models whose ``fit`` is running."""
         self.modules: dict[str, Callable[[ModuleType], None]] = {
@@ -48,6 +51,11 @@ class KerasOnJax:
             "keras.src.backend.jax.trainer": self._follow_trainer,
             "keras.src.callbacks.callback_list": self._follow_callbacks,
         }
+
+    @property
+    def evaluation(self) -> KerasEvaluation:
+        """The batches that it evaluates."""
+        return self._evaluation
 
     def uninstall(self) -> None:
         """Restore the methods."""
@@ -58,11 +66,14 @@ class KerasOnJax:
         if not self.fitted or not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], dict)):
             return []
         mean, leaves = result[0].get("loss"), jax.tree_util.tree_leaves(args[1:])
-        if mean is None or not leaves:
+        return [self._means.next(mean, len(leaves[0]))] if mean is not None and leaves else []
+
+    def labels_of_step(self, args: Sequence[Any]) -> list[NamedTensor]:
+        """Return the labels of a batch, from what the training function of Keras is given."""
+        model = self.fitted[-1] if self.fitted else None
+        if model is None or len(args) != 2 or has_own_step(model, "train_step"):
             return []
-        mean_before, count_before = self._mean or (None, 0)
-        self._mean = Element(mean), count_before + len(leaves[0])
-        return [JaxScalar([BatchMean(*self._mean, mean_before, count_before)])]
+        return labels_of(model, args[1])
 
     def _follow_optimizer(self, module: ModuleType) -> None:
         self._patches.replace(module.BaseOptimizer, "apply", self._make_apply)
@@ -105,7 +116,7 @@ class KerasOnJax:
                 if path is None:
                     return original(layer, variables, others, *args, **kwargs)
                 call = functools.partial(original, layer, variables, others, *args, **kwargs)
-                return layers.call(layer, path, call, args, returns_state=True)
+                return layers.call(layer, path, call, (args, kwargs), returns_state=True)
 
             return stateless_call
 
@@ -116,7 +127,7 @@ class KerasOnJax:
         def make(original: Original) -> Original:
             def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
                 self.fitted.append(model)
-                self._mean = None
+                self._means = EpochMeans()
                 try:
                     return original(model, *args, **kwargs)
                 finally:
@@ -125,19 +136,21 @@ class KerasOnJax:
             return fit
 
         self._patches.replace(module.JAXTrainer, "fit", make)
+        self._patches.replace(module.JAXTrainer, "evaluate", self._evaluation.make_evaluate())
         if getattr(getattr(module, "jit", None), "__module__", "").startswith("jax."):
             self._patches.replace(module, "jit", _make_jit)  # imported before the script's jax.jit was replaced
 
     def _follow_callbacks(self, module: ModuleType) -> None:
         def make(original: Original) -> Original:
             def on_epoch_begin(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
-                self._mean = None
+                self._means = EpochMeans()
                 return original(callbacks, *args, **kwargs)
 
             return on_epoch_begin
 
         self._patches.replace(module.CallbackList, "on_epoch_begin", make)
         follow_callbacks(self._patches, module.CallbackList, self._callbacks, self._guard)
+        self._evaluation.follow_callbacks(self._patches, module.CallbackList, self._guard)
 
 
 def _make_jit(original: Original) -> Original:

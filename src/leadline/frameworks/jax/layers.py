@@ -11,6 +11,7 @@ from typing import Any, Final
 import jax
 
 from leadline.frameworks.jax import compatibility
+from leadline.frameworks.jax.layer_modes import is_given_mode, mode_of
 from leadline.frameworks.jax.tap import Tap, is_numeric, is_traced, tap_p
 from leadline.frameworks.jax.watch import ProcessWatch
 from leadline.frameworks.patches import Patches
@@ -31,12 +32,15 @@ class _Local(threading.local):
     """The layers themselves, so that their ids stay unique."""
     calls: Counter[str]
     """How often each activation was called in each layer."""
+    is_mode_given: bool
+    """Whether the outermost layer was called with a flag, such as ``train=True``."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
         self.paths, self.keep, self.calls = {}, (), Counter()
+        self.is_mode_given = False
 
 
 _LOCAL = _Local()
@@ -137,28 +141,46 @@ class Layers:
 
     # --- calls --------------------------------------------------------------------------------------------
 
-    def call(self, layer: Any, path: str, call: Callable[[], Any], inputs: Any, *, returns_state: bool = False) -> Any:
+    def call(
+        self,
+        layer: Any,
+        path: str,
+        call: Callable[[], Any],
+        inputs: tuple[Sequence[Any], Mapping[str, Any]],
+        *,
+        returns_state: bool = False,
+    ) -> Any:
         """Call a layer, and return its result, tapped where it is traced.
 
         Args:
+            inputs: Its arguments, positional and by name.
             returns_state: Whether the result is a tuple of which the first part is that of the layer.
         """
         local = self._local
         outer, kind = local.running, type(layer).__name__
         name = path or kind
+        if not outer:
+            local.is_mode_given = is_given_mode(*inputs)
         self._guarded(self._tap, inputs, f"{name}_input", _collections(kind, "input", not outer))
         local.running = (*outer, name)
         try:
             result = call()
         finally:
             local.running = outer
+            is_mode_given = local.is_mode_given
             if not outer:
                 local.reset()
         output, rest = (result[0], result[1:]) if returns_state else (result, ())
-        tapped = self._guarded(self._tap, output, f"{name}_output", _collections(kind, "output", not outer))
+        tapped = self._guarded(self._tap_output, layer, name, inputs, output, not outer, is_mode_given)
         if tapped is None:
             return result
         return (tapped[0], *rest) if returns_state else tapped[0]
+
+    def _tap_output(
+        self, layer: Any, name: str, inputs: Any, output: Any, is_outermost: bool, is_mode_given: bool
+    ) -> tuple[Any] | None:
+        mode = mode_of(layer, *inputs, is_chosen=is_mode_given)
+        return self._tap(output, f"{name}_output", _collections(type(layer).__name__, "output", is_outermost), mode)
 
     def _make_activation(self, original: Original) -> Original:
         name, local = original.__name__, self._local
@@ -191,7 +213,7 @@ class Layers:
         numbered = f"{name}_{count}" if count else name
         return self._tap(result, f"{numbered}_output", ("layers", f"{activation}_output"))
 
-    def _tap(self, tree: Any, name: str, collections: tuple[str, ...]) -> tuple[Any] | None:
+    def _tap(self, tree: Any, name: str, collections: tuple[str, ...], mode: str = "") -> tuple[Any] | None:
         """Return a tree with its arrays tapped; None if none needs to be."""
         steps, is_eager = self._watch.steps, compatibility.is_trace_clean()
         if steps is None or (is_eager and not steps.wants_eager_layers()):
@@ -201,7 +223,7 @@ class Layers:
         for position, leaf in enumerate(leaves):
             if not is_numeric(leaf):
                 continue
-            tap = Tap("layer", 0, f"{name}_{at}", collections)
+            tap = Tap("layer", 0, f"{name}_{at}", collections, mode=mode)
             at += 1
             if is_traced(leaf):
                 (leaves[position],) = tap_p.bind(leaf, tap=tap)

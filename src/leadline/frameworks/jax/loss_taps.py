@@ -42,6 +42,9 @@ _LOSSES: Final = {
 }
 
 
+_SIDES: Final = ("predictions", "labels")
+
+
 class LossTaps:
     """Taps the losses of optax where they are traced.
 
@@ -75,6 +78,7 @@ class LossTaps:
             except TypeError:  # the loss itself says so
                 return original(*args, **kwargs)
             group = self._guarded(self._tap_inputs, form, call)
+            self._guarded(_tap_values, original.__name__, call)
             result = original(*call.args, **call.kwargs)
             tapped = self._guarded(self._tap_result, group, result) if group is not None else None
             return result if tapped is None else tapped
@@ -110,3 +114,12 @@ class LossTaps:
 
     def _tap_result(self, group: int, result: Any) -> Any:
         return tap_p.bind(result, tap=Tap("loss_result", group, "loss"))[0]
+
+
+def _tap_values(name: str, call: inspect.BoundArguments) -> None:
+    """Tap the predictions and the labels that a loss is given, to be captured as those of a layer."""
+    kind = f"{name.replace('_', '')}_input"
+    for at, (side, parameter) in enumerate(zip(_SIDES, call.signature.parameters, strict=False)):
+        value = call.arguments.get(parameter)
+        if is_traced(value):
+            tap_p.bind(value, tap=Tap("layer", 0, f"{name}_input_{at}", (side, "layers", kind)))

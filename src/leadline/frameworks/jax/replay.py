@@ -21,6 +21,7 @@ from leadline.frameworks.jax.interpreter import Found, Interpreter
 from leadline.frameworks.jax.loss_calls import TracedLossCall
 from leadline.frameworks.jax.loss_numbers import LOSS_FACTS, NUMBERS
 from leadline.frameworks.jax.program_cache import CachedProgram
+from leadline.frameworks.jax.random_keys import RandomKeys
 from leadline.frameworks.jax.tap import Tap
 from leadline.frameworks.jax.tensors import Wanted, ratios_of, settings_of, tensors_of, wanted_of
 from leadline.records.plan import CaptureItem
@@ -213,6 +214,8 @@ class Programs:
     refusal: str = ""
     losses: Sequence[LossPlace] | None = None
     """Where the losses are in a result; None: not known yet."""
+    keys: RandomKeys | None = None
+    """What its random numbers are drawn by; None: not known yet."""
     is_noted: bool = False
     """Whether its owner knows of this trace."""
     _known: dict[Recipe, CaptureProgram] = field(default_factory=dict)

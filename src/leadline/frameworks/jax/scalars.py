@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
+from leadline.frameworks.jax.facts import LossPlace
 from leadline.frameworks.kit.late_scalar import LateScalar
 
 
@@ -69,3 +71,27 @@ class BatchMean:
         """Return the loss."""
         before = self.mean_before.read() * self.count_before if self.mean_before is not None else 0.0
         return (self.mean.read() * self.count - before) / (self.count - self.count_before)
+
+
+class EpochMeans:
+    """The means of the loss that Keras shows, from the first batch of an epoch on."""
+
+    def __init__(self) -> None:
+        self._mean: Element | None = None
+        self._count = 0
+
+    def next(self, mean: Any, samples: int) -> JaxScalar:
+        """Return the loss of the next batch.
+
+        Args:
+            mean: The mean with it.
+            samples: Its samples.
+        """
+        before, count = self._mean, self._count
+        self._mean, self._count = Element(mean), count + samples
+        return JaxScalar([BatchMean(self._mean, self._count, before, count)])
+
+
+def losses_at(places: Sequence[LossPlace], step: int, result: Any) -> list[JaxScalar]:
+    """Return the losses of a step of a call."""
+    return [JaxScalar([Element(place.find(result), step)]) for place in places]

@@ -14,10 +14,13 @@ from leadline.frameworks.jax.chain import Chain
 from leadline.frameworks.jax.compatibility import result_tree
 from leadline.frameworks.jax.facts import LossPlace, TapSite, TracedFacts, places_in
 from leadline.frameworks.jax.jit_wrapper import JitWrapper
+from leadline.frameworks.jax.layer_modes import mode_of_step, model_of
 from leadline.frameworks.jax.loss_numbers import LOSS_FACTS, NUMBERS
+from leadline.frameworks.jax.random_keys import RandomKeys
 from leadline.frameworks.jax.replay import Programs, Recipe
 from leadline.frameworks.jax.replayer import Replayer
 from leadline.frameworks.jax.tap import Tap
+from leadline.frameworks.kit.step_modes import mode_checks
 from leadline.frameworks.traces import RETRACED, Traces
 from leadline.records.plan import CaptureItem
 
@@ -47,6 +50,27 @@ class StepOwner:
         self.code: Any = None
         """The code of its function, if that is compiled."""
         self._other: StepOwner | None = None
+        self._first_in_evaluation = 0
+        """The call since which all were in evaluation mode; 0: the last one was not."""
+
+    @property
+    def model(self) -> str:
+        """The model that it calls, by its class, or its own name."""
+        return model_of(self.sites) or self.name
+
+    def mode_checks(self, sites: Sequence[TapSite], steps: int) -> dict[str, float]:
+        """Return the check of the modes of dropout and batch normalization.
+
+        Args:
+            sites: The taps of the call that begins.
+            steps: The steps of each call.
+        """
+        mode = mode_of_step(sites)
+        if mode is None or not mode.is_evaluation:
+            self._first_in_evaluation = 0
+        elif not self._first_in_evaluation:
+            self._first_in_evaluation = self.traces.calls
+        return mode_checks(mode, steps * (self.traces.calls - self._first_in_evaluation + 1))
 
     @property
     def optimizer(self) -> str:
@@ -123,6 +147,20 @@ class JittedCall:
             programs.losses = places_in(result_tree(programs.traced), programs.facts.losses)
         return programs.losses
 
+    def mode_checks(self) -> dict[str, float]:
+        """Return the check of the modes of dropout and batch normalization."""
+        return self.owner.mode_checks(self.sites, self.steps) if self.facts.has_layers else {}
+
+    def random_keys(self) -> dict[str, float]:
+        """Return the check of what its random numbers are drawn by; empty: it draws none, or several steps are made."""
+        programs, leaves = self._programs, self.function.leaves(self.args, self.kwargs)
+        if self.steps > 1 or not _fit(leaves, programs.traced.jaxpr.in_avals):
+            return {}
+        if programs.keys is None:
+            collections = frozenset(name for site in self.sites for name in site.tap.collections)
+            programs.keys = RandomKeys(self.function.__name__, programs.traced.jaxpr.jaxpr, collections)
+        return programs.keys.checks(leaves)
+
     def note_trace(self) -> None:
         """Tell the owner of the call, and of the trace if it is new."""
         if not self._programs.is_noted:
@@ -198,6 +236,14 @@ class EagerCall:
         self.shows_origin = False
         self._arrays: dict[Tap, list[Any]] = {}
         self._groups: dict[int, int] = {}
+
+    def mode_checks(self) -> dict[str, float]:
+        """Return nothing: what depends on what is trained shows in traced programs."""
+        return {}
+
+    def random_keys(self) -> dict[str, float]:
+        """Return nothing: what random numbers are drawn by shows in traced programs."""
+        return {}
 
     def loss_facts(self) -> dict[str, float]:
         """Return nothing: facts about loss calls are those of traced programs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import jax
 
@@ -15,17 +15,21 @@ from leadline.frameworks.jax.facts import LossPlace, losses_in
 from leadline.frameworks.jax.groups import RATIO
 from leadline.frameworks.jax.handover import ProgramHandover
 from leadline.frameworks.jax.jit_wrapper import JitWrapper
+from leadline.frameworks.jax.keras_evaluation import KerasBatches
 from leadline.frameworks.jax.loss_numbers import LOSS_FACTS
 from leadline.frameworks.jax.loss_only_steps import LossOnlySteps
 from leadline.frameworks.jax.owners import Owners, name_of
+from leadline.frameworks.jax.program_checks import ProgramChecks
 from leadline.frameworks.jax.replay import Programs
 from leadline.frameworks.jax.replayer import Replayer
-from leadline.frameworks.jax.scalars import Element, JaxScalar
+from leadline.frameworks.jax.scalars import Element, JaxScalar, losses_at
 from leadline.frameworks.jax.step_calls import EagerCall, JittedCall, StepOwner
 from leadline.frameworks.jax.step_count import counted_steps
 from leadline.frameworks.jax.tensors import LOSS
+from leadline.frameworks.jax.uncaptured import AHEAD_OF_TIME, TRACED_ALONE
 from leadline.frameworks.kit.fresh_gradients import FRESH_GRADIENTS
 from leadline.frameworks.kit.loss_facts import NO_FACTS
+from leadline.frameworks.kit.named_tensor import NamedTensor
 from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.process_memory import process_memory
 from leadline.instrumentation.guard import Guard
@@ -33,11 +37,6 @@ from leadline.records.phases import COMPUTE
 from leadline.records.plan import CaptureItem
 
 Call = JittedCall | EagerCall
-_AHEAD_OF_TIME: Final = "calls of a function that was compiled ahead of time are not captured; call it itself"
-_TRACED_ALONE: Final = (
-    "they are computed in jax.pmap of JAX before 0.9.1, or in a loop such as lax.scan that is not within jax.jit; put "
-    "the step within jax.jit"
-)
 
 
 class TrainingSteps:
@@ -51,7 +50,7 @@ class TrainingSteps:
         replayer: Captures from the calls.
         uncaptured: Describes what is not seen.
         captured_layers: Returns what was captured of layers in an eval step, given its call and the items.
-        other_losses: Returns losses that a result holds in another form, given the result and the arguments.
+        keras: Knows the batches and the losses of Keras.
     """
 
     def __init__(
@@ -62,34 +61,35 @@ class TrainingSteps:
         uncaptured: Uncaptured,
         *,
         captured_layers: Callable[[JittedCall, Sequence[CaptureItem]], Forward],
-        other_losses: Callable[[Any, Sequence[Any]], Sequence[Any]],
+        keras: KerasBatches,
     ) -> None:
-        self._callbacks = callbacks
-        self._guard = guard
-        self.replayer = replayer
-        self._uncaptured = uncaptured
-        self._captured_layers = captured_layers
-        self._other_losses = other_losses
-        self._losses_read = callbacks.facts.of("losses are", is_vital=True)
-        self.layers_read = callbacks.facts.of("layers are")
-        self.loss_facts_read = callbacks.facts.of("facts about loss calls are")
+        self._callbacks, self._guard = callbacks, guard
+        self.replayer, self._uncaptured = replayer, uncaptured
+        self._captured_layers, self._keras = captured_layers, keras
+        facts, self._checked = callbacks.facts, ProgramChecks(callbacks.facts)
+        self._losses_read, self.layers_read = facts.of("losses are", is_vital=True), facts.of("layers are")
+        self.loss_facts_read = facts.of("facts about loss calls are")
         self._clock = callbacks.cost.clock
         self._loss_only = LossOnlySteps(callbacks, guard, self._losses_of)
         self.forward_items: tuple[CaptureItem, ...] = ()
         self.checks: JaxChecks | None = None
         self.is_evaluation = False
         """Whether the script has set the mode to evaluation."""
-        self._owners, self.handover = Owners(), ProgramHandover()
-        self._frozen = FrozenParameters()
+        self._owners, self.handover, self._frozen = Owners(), ProgramHandover(), FrozenParameters()
         self._call: Call | None = None
         self._pending: Call | None = None
         """A call whose step may be ended by an update that follows it."""
-        self._are_separate_updates = False
-        self.is_within_call = False
+        self._are_separate_updates = self.is_within_call = False
         self.eager: EagerCall | None = None
         """The step outside of compiled functions."""
         self._layers: list[CapturedTensor] = []
-        """What was captured of layers in the current step."""
+        self._labels: list[NamedTensor] = []
+        """What was captured of layers in the current step, and the labels that Keras gives to it."""
+
+    @property
+    def sees_all_calls(self) -> bool:
+        """Whether also the calls of functions are of interest that do not train."""
+        return self.is_evaluation or self._keras.evaluation.is_running
 
     # --- calls of compiled functions ----------------------------------------------------------------------
 
@@ -100,15 +100,19 @@ class TrainingSteps:
     def call(self, function: JitWrapper, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of the script, and capture it if it trains."""
         begun_ns = self._clock()
+        if self._keras.evaluation.is_running:
+            self._guard.run(self._keras.evaluation.see_call, args)
         if self._loss_only.accepts(function, args, kwargs):
             return self._loss_only.make(self._compiled, function, args, kwargs, begun_ns)
         programs = self._guard.run(self._learn, function, args, kwargs)
         facts = programs.facts if programs is not None else None
         if programs is None or facts is None or not (facts.trains or (facts.has_layers and self.is_evaluation)):
+            if programs is not None:
+                self._guard.run(self._checked.look, function, programs, args, kwargs)
             try:
                 return self._compiled(function, args, kwargs)
             finally:
-                function.note_size(passes=True)
+                function.note_size(passes=self._checked.is_settled)
         if not facts.trains:
             return self._evaluate(self._jitted_call(function, args, kwargs, programs, StepOwner("", "")))
         owner = self._owners.of_compiled(function)
@@ -184,8 +188,10 @@ class TrainingSteps:
         callbacks, owner = self._callbacks, call.owner.current
         owner.sites = call.sites
         self.handover.begin(call)
-        if isinstance(call, JittedCall) and owner.chain.begins_another((call.args, call.kwargs)):
-            callbacks.begin_another_training(owner)
+        if isinstance(call, JittedCall):
+            if owner.chain.begins_another((call.args, call.kwargs)):
+                callbacks.begin_another_training(owner)
+            self._checked.follow(owner.chain, call)
         if call.steps > 1:
             begun = callbacks.cost.begin()
             items = callbacks.items_within(owner, call.steps)
@@ -210,12 +216,15 @@ class TrainingSteps:
             begun = self._callbacks.cost.begin()
             values = self.layers_read.call(call.values, self.forward_items) or ()
             self._layers = [value for value in values if "layers" in value.info.collections]
+            if isinstance(call, JittedCall) and call.steps == 1:
+                self._labels = self.layers_read.call(self._keras.labels_of_step, call.args) or []
             self._callbacks.cost.end(begun)
 
-    def take_layers(self) -> list[CapturedTensor]:
-        """Return what was captured of layers in the current step, and forget it."""
-        taken, self._layers = self._layers, []
-        return taken
+    def take_layers(self) -> tuple[list[CapturedTensor], list[NamedTensor]]:
+        """Return what was captured of layers in the current step, and its labels, and forget both."""
+        layers, labels = self._layers, self._labels
+        self._layers, self._labels = [], []
+        return layers, labels
 
     def _record_loss_facts(self, call: Call) -> None:
         callbacks = self._callbacks
@@ -229,13 +238,13 @@ class TrainingSteps:
         callbacks = self._callbacks
         self._record_loss_facts(call)
         if callbacks.wants_checks():
-            callbacks.record_checks({**process_memory(), **FRESH_GRADIENTS})
+            callbacks.record_checks({**process_memory(), **FRESH_GRADIENTS, **self._checked.of_step(call)})
 
     def _end(self, call: JittedCall, result: Any) -> None:
         call.is_over = True
         self._callbacks.timeline.call(COMPUTE, call.begun_ns)
         if call.is_part:
-            self._record_losses(call, self._losses_read.call(_losses_at, call.losses, 0, result) or ())
+            self._record_losses(call, self._losses_read.call(losses_at, call.losses, 0, result) or ())
             return
         call.owner.current.chain.end_step(result)
         for step in range(call.steps):
@@ -261,7 +270,7 @@ class TrainingSteps:
         return self._found_losses(call.losses, step, result, call.args) or call.replayed_losses()
 
     def _found_losses(self, places: Sequence[LossPlace], step: int, result: Any, args: Sequence[Any]) -> Sequence[Any]:
-        return _losses_at(places, step, result) or self._other_losses(result, args)
+        return losses_at(places, step, result) or self._keras.losses_of(result, args)
 
     def _record_losses(self, call: Call, losses: Sequence[Any]) -> None:
         if self._callbacks.wants_loss():
@@ -378,7 +387,7 @@ class TrainingSteps:
 
     def lower_ahead_of_time(self, function: JitWrapper, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Lower a function ahead of its calls, and note that they will not be seen."""
-        self._uncaptured.gaps[f"{function.__name__}.lower()"] = _AHEAD_OF_TIME
+        self._uncaptured.gaps[f"{function.__name__}.lower()"] = AHEAD_OF_TIME
         before, self.is_within_call = self.is_within_call, True
         try:
             return function.compiled.lower(*args, **kwargs)
@@ -388,9 +397,4 @@ class TrainingSteps:
     def notice_traced(self) -> None:
         """Note that gradients are computed in a program that is being traced."""
         if not self.is_within_call:
-            self._uncaptured.gaps["gradients outside of jax.jit"] = _TRACED_ALONE
-
-
-def _losses_at(places: Sequence[LossPlace], step: int, result: Any) -> list[JaxScalar]:
-    """Return the losses of a step of a call."""
-    return [JaxScalar([Element(place.find(result), step)]) for place in places]
+            self._uncaptured.gaps["gradients outside of jax.jit"] = TRACED_ALONE

@@ -55,6 +55,8 @@ class Tap:
         collections: The collections of a layer.
         axis: That of a softmax, counted from the last one.
         given: What is known of a loss call.
+        mode: Of the output of dropout and batch normalization: ``training``; ``evaluation``, and
+            ``trained_in_evaluation`` if it depends on what is trained.
     """
 
     kind: Kind
@@ -63,6 +65,7 @@ class Tap:
     collections: tuple[str, ...] = ()
     axis: int | None = None
     given: GivenToLoss | None = None
+    mode: str = ""
 
 
 tap_p: Final = Primitive("leadline_tap")
@@ -75,6 +78,8 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, tap: Tap) -> tuple[
     if tap.given is not None:
         predictions, labels = (type(tangent) is not ad.Zero for tangent in tangents)
         tap = replace(tap, given=replace(tap.given, is_swapped=labels and not predictions))
+    if tap.mode == "evaluation" and type(tangents[0]) is not ad.Zero:
+        tap = replace(tap, mode="trained_in_evaluation")
     return tap_p.bind(*primals, tap=tap), list(tangents)
 
 

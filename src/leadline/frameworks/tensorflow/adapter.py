@@ -31,6 +31,7 @@ from leadline.frameworks.tensorflow.replay import Replays
 from leadline.frameworks.tensorflow.steps import LOSS, Steps
 from leadline.frameworks.tensorflow.taps import EagerTaps
 from leadline.frameworks.tensorflow.tracing import Tracing, is_eager
+from leadline.frameworks.tensorflow.trained_modes import TrainedModes
 from leadline.frameworks.tensorflow.uncaptured import CALLS, KERAS_2, REASONS
 from leadline.frameworks.tensorflow.variable_names import model_of, name_of
 from leadline.frameworks.training_description import TrainingDescription
@@ -121,8 +122,9 @@ class TensorFlowAdapter:
         callbacks.timeline.facts.setdefault("device", _device())
         self._tracing.loss_facts = callbacks.facts.of("facts about loss calls are")
         replays = Replays(self._tracing, self._note, partial(record_compilation, callbacks))
+        modes = TrainedModes(self._tracing, self._trained_by)
         steps = self._steps = Steps(
-            callbacks, guard, self._tracing, replays, self._note, VariableHandover(self._trained_by)
+            callbacks, guard, self._tracing, replays, self._note, VariableHandover(self._trained_by), modes
         )
         self._patches.replace(Function, "__call__", lambda original: _make_call(original, steps))
         manual = VariableSteps(steps, guard)

@@ -16,6 +16,7 @@ from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.keras.callback_lists import follow_callbacks
 from leadline.frameworks.keras.loss_facts import facts_of, has_class_indices, is_single_loss
 from leadline.frameworks.keras.loss_facts import name_of as name_of_loss
+from leadline.frameworks.keras.modes import OutermostCall
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.tensorflow.loss_inputs import trace_of
@@ -35,6 +36,7 @@ class _Local(threading.local):
 
     names: Sequence[str] = ()
     layers: Sequence[str] = ()
+    outermost: OutermostCall | None = None
     update: Any = None
 
 
@@ -196,18 +198,21 @@ class KerasHooks:
 
         def __call__(layer: Any, *args: Any, **kwargs: Any) -> Any:
             taps = self._current_taps()
-            if taps is None:
-                return original(layer, *args, **kwargs)
-            outer = local.layers
-            name = str(layer.path or "/".join((*outer[-1:], layer.name)))
-            local.layers = (*outer, name)
+            outer, outermost = local.layers, local.outermost
+            local.outermost = call = outermost or OutermostCall(layer, kwargs)
+            name = ""
+            if taps is not None:
+                name = str(layer.path or "/".join((*outer[-1:], layer.name)))
+                local.layers = (*outer, name)
             try:
                 outputs = original(layer, *args, **kwargs)
             finally:
-                local.layers = outer
-            guard.call(
-                steps.layers.call, _tap_layer, taps, layer, name, (args, kwargs), outputs, is_outermost=not outer
-            )
+                local.layers, local.outermost = outer, outermost
+            guard.call(steps.layers.call, steps.modes.add, layer, args, kwargs, call)
+            if taps is not None:
+                guard.call(
+                    steps.layers.call, _tap_layer, taps, layer, name, (args, kwargs), outputs, is_outermost=not outer
+                )
             return outputs
 
         return __call__

@@ -36,6 +36,7 @@ class LossOnlyBatches:
         self._function: Any = None
         self._model: Any = None
         self._optimizer: Any = None
+        self._made = 0
         self._times: tuple[int, int, int] | None = None
         """Times of the current batch: when Leadline was called, and when the training function began and ended."""
 
@@ -58,6 +59,11 @@ class LossOnlyBatches:
             and self._callbacks.ends_steps(self._optimizer)
         )
 
+    def take_made(self) -> int:
+        """Return how many calls of the training function were deferred since the last call."""
+        made, self._made = self._made, 0
+        return made
+
     def make(self, begun_ns: int, call: Callable[..., Any], *args: Any) -> Any:
         """Call the training function.
 
@@ -66,6 +72,7 @@ class LossOnlyBatches:
         """
         started_ns = self._clock()
         result = call(*args)
+        self._made += 1
         self._times = begun_ns, started_ns, self._clock()
         return result
 

@@ -211,13 +211,13 @@ class Replays:
         if not isinstance(iterator, OwnedIterator):
             return self._distributed_target(call, inner, iterator)
         # must precede taking a batch: nothing may fail after that
-        copies = [_empty_iterator(iterator) for _ in range(1 if inner is not None else 2)]
-        taken = list(_take(iterator, batches))
+        copies = [empty_iterator(iterator) for _ in range(1 if inner is not None else 2)]
+        taken = list(take(iterator, batches))
         if not taken:
             call.is_exhausted = True
             return None
         try:
-            _fill(copies, taken)
+            fill(copies, taken)
         except (TypeError, ValueError, tf.errors.OpError) as error:
             if inner is None:
                 raise
@@ -275,7 +275,8 @@ def _calls(function: Any, batches: Sequence[Any]) -> Callable[[], Any]:
     return call
 
 
-def _take(iterator: Any, count: int) -> Iterator[Any]:
+def take(iterator: Any, count: int) -> Iterator[Any]:
+    """Yield the next elements of an iterator, as far as there are any."""
     for _ in range(count):
         try:
             yield iterator.get_next()
@@ -283,7 +284,7 @@ def _take(iterator: Any, count: int) -> Iterator[Any]:
             return
 
 
-def _empty_iterator(like: Any) -> Any:
+def empty_iterator(like: Any) -> Any:
     """Return an iterator of the same type as another one, so that no function is traced again."""
     resource = gen_dataset_ops.anonymous_iterator_v3(
         output_types=like._flat_output_types, output_shapes=like._flat_output_shapes
@@ -291,7 +292,7 @@ def _empty_iterator(like: Any) -> Any:
     return OwnedIterator(components=[resource], element_spec=like.element_spec)
 
 
-def _fill(iterators: Sequence[Any], elements: Sequence[Any]) -> None:
+def fill(iterators: Sequence[Any], elements: Sequence[Any]) -> None:
     """Let empty iterators yield some elements."""
     datasets = [tf.data.Dataset.from_tensors(element) for element in elements]
     dataset = datasets[0]

@@ -11,21 +11,24 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from leadline.frameworks.adapter import StepCallbacks
-from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.capture_requests import CapturedTensor, numbers_of
+from leadline.frameworks.keras.batches import EvaluatedBatch
 from leadline.frameworks.keras.frozen import frozen_parameters
 from leadline.frameworks.kit.fresh_gradients import FRESH_GRADIENTS
 from leadline.frameworks.kit.loss_facts import NO_FACTS
 from leadline.frameworks.kit.named_tensor import NamedTensor
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
+from leadline.frameworks.tensorflow.eval_batches import joined, take_batches
 from leadline.frameworks.tensorflow.given_arrays import given_to, given_to_fit
 from leadline.frameworks.tensorflow.handover import VariableHandover
 from leadline.frameworks.tensorflow.loss_only_batches import LossOnlyBatches, scores_of
 from leadline.frameworks.tensorflow.losses import LossReading, LossTotals
 from leadline.frameworks.tensorflow.replay import Replays, StepCall
+from leadline.frameworks.tensorflow.step_owners import counted_by, iterations_of, micro_batches_of, owners_of
 from leadline.frameworks.tensorflow.taps import EagerTaps
 from leadline.frameworks.tensorflow.tracing import TracedFunction, Tracing, is_eager
+from leadline.frameworks.tensorflow.trained_modes import TrainedModes
 from leadline.instrumentation.guard import Guard
 from leadline.records.phases import COMPUTE
 from leadline.records.plan import CaptureItem
@@ -65,6 +68,7 @@ class Steps:
     Args:
         forward_items: Returns what is captured of layers in the current step.
         handover: Follows the owner of the steps.
+        modes: Follows the modes of the models.
     """
 
     def __init__(
@@ -75,9 +79,10 @@ class Steps:
         replays: Replays,
         note: Callable[[str], None],
         handover: VariableHandover,
+        modes: TrainedModes,
     ) -> None:
         self._callbacks, self._guard, self._note = callbacks, guard, note
-        self.handover = handover
+        self.handover, self.modes = handover, modes
         self.layers = callbacks.facts.of("layers and gradients within functions are")
         self.checks: TensorFlowChecks | None = None
         self._losses = callbacks.facts.of("losses are", is_vital=True)
@@ -96,6 +101,7 @@ class Steps:
         """The variables of the current eager update: an optimizer has none before its first one."""
         self.scaled_loss: tuple[Any, Any] | None = None
         """The last loss that an optimizer has scaled, and the loss itself."""
+        self._evaluated = EvaluatedBatch(note)
         self._totals, self._clock = LossTotals(), callbacks.cost.clock
         self.loss_only = LossOnlyBatches(callbacks, guard, self._totals, self._record_loss_of_batch)
 
@@ -127,7 +133,8 @@ class Steps:
             return self.loss_only.make(begun_ns, self.tracing.call, original, function, args, kwargs)
         facts = self.tracing.facts_of(function) or self._guard.run(self._learn, function, args, kwargs)
         if facts is None or not facts.trains:
-            return self.tracing.call(original, function, args, kwargs)
+            given = self._guard.run(self._see_batch, args) if self._evaluated.is_wanted else None
+            return self.tracing.call(original, function, given or args, kwargs)
         call = StepCall(function, facts, args, kwargs)
         if self.phase is None:  # Keras traces a function of its own for each model
             call.traces = self._guard.run(self.tracing.count_traces, function, facts) or call.traces
@@ -178,25 +185,26 @@ class Steps:
         phase = self.phase
         if phase is not None and phase.mode == "train":
             call.batches = getattr(phase.model, "steps_per_execution", 1)
-        counted = _counted(call)
-        call.iterations = _iterations(counted) if counted is not None else 0
+        counted = counted_by(call)
+        call.iterations = iterations_of(counted) if counted is not None else 0
         self._call = call
-        if counted is not None and call.batches == 1 and (call.iterations + 1) % _micro_batches(counted):
+        if counted is not None and call.batches == 1 and (call.iterations + 1) % micro_batches_of(counted):
             call.replayed = []  # it only adds to the gradients that a later call applies
             return
-        for owner in _owners(call):
+        call.facts.steps += call.batches + self.loss_only.take_made()
+        for owner in owners_of(call):
             self._callbacks.before_update(owner)
         if self.forward_items and call.replayed is None:
             begun = self._callbacks.cost.begin()
             self._replays.run(call, self.forward_items)
             self._callbacks.cost.end(begun)
-        self._record_checks(call)
+        self._record_checks(call, lambda: self.modes.of_call(call, owners_of(call)))
         if self.checks is not None:
             self.checks.begin(call, self._replays, self._callbacks.timeline)
         call.begun_ns = self._callbacks.timeline.clock()
 
-    def _record_checks(self, call: StepCall | None) -> None:
-        """Record facts about the loss calls of a call, None: of an eager step, and the memory of the process."""
+    def _record_checks(self, call: StepCall | None, modes: Callable[[], Mapping[str, float]]) -> None:
+        """Record facts about the loss calls of a call, None: of an eager step, modes, and the memory of the process."""
         callbacks = self._callbacks
         if callbacks.loss_facts_step() is not None and not self.is_exhausted:
             begun = callbacks.cost.begin()
@@ -205,14 +213,14 @@ class Steps:
             callbacks.record_checks(self._replays.loss_facts(call) if call is not None else NO_FACTS)
             callbacks.cost.end(begun)
         if callbacks.wants_checks():
-            callbacks.record_checks({**process_memory(), **FRESH_GRADIENTS})
+            callbacks.record_checks({**process_memory(), **FRESH_GRADIENTS, **(self.layers.call(modes) or {})})
 
     def _end(self, call: StepCall, result: Any) -> None:
         self._callbacks.timeline.call(COMPUTE, call.begun_ns)
-        step = self._pending = _Step(_owners(call))
-        counted = _counted(call)
+        step = self._pending = _Step(owners_of(call))
+        counted = counted_by(call)
         if counted is not None:
-            now, size = _iterations(counted), _micro_batches(counted)
+            now, size = iterations_of(counted), micro_batches_of(counted)
             step.is_skipped = now == call.iterations and hasattr(counted, "inner_optimizer")
             step.steps = max(now // size - call.iterations // size, int(step.is_skipped))
         elif len(step.owners) == 1 and call.facts.optimizers and call.batches == 1 and call.substitute is None:
@@ -242,7 +250,8 @@ class Steps:
         self.eager_variables = variables
         self._eager_gradients = gradients
         self._callbacks.before_update(optimizer)
-        self._record_checks(None)
+        mode = self.layers.call(self.modes.of_update, optimizer, variables)
+        self._record_checks(None, lambda: mode or {})
         if self.checks is not None:
             self.checks.begin_eager()
         self._callbacks.timeline.begin_update()
@@ -324,7 +333,18 @@ class Steps:
 
     def begin_eval_batch(self, logs: Mapping[str, Any] | None = None) -> None:
         """Begin the step of a batch in ``evaluate`` or ``predict``."""
-        self._callbacks.evaluation.begin_step(self.phase.mode if self.phase is not None else "eval")
+        mode, evaluation = self.phase.mode if self.phase is not None else "eval", self._callbacks.evaluation
+        items = evaluation.begin_step(mode)
+        self.layers.call(self._evaluated.begin, items if self.phase else (), mode, self.phase and self.phase.model)
+
+    def _see_batch(self, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Capture the batch of an eval step; return arguments to compute it with, None: as they are."""
+        assert self.phase is not None
+        taken = self.layers.call(take_batches, args, getattr(self.phase.model, "steps_per_execution", 1))
+        if taken is None:
+            return None
+        self.layers.call(lambda: self._evaluated.take(joined(taken[0])))
+        return taken[1]
 
     def end_eval_batch(self, logs: Mapping[str, Any] | None) -> None:
         """End the step of a batch in ``evaluate`` or ``predict``, with the results that Keras tells its callbacks."""
@@ -335,7 +355,7 @@ class Steps:
                 evaluation.record_loss(LOSS, loss)
             if logs:
                 self._log(logs)
-        evaluation.end_step(CapturedArrays(self._note))
+        evaluation.end_step(self._evaluated.captured)
 
     def finish(self, logs: Mapping[str, Any] | None = None) -> None:
         """End the step that was computed. May raise ``TrainingStopped``."""
@@ -376,24 +396,3 @@ class Steps:
 
     def _log(self, results: Mapping[str, Any]) -> None:
         self._callbacks.record_scores(scores_of(results, self._results))
-
-
-def _owners(call: StepCall) -> list[Any]:
-    return call.facts.optimizers or [call.function]
-
-
-def _counted(call: StepCall) -> Any | None:
-    """Return the optimizer whose updates must be counted, because a call may make none of them, or several."""
-    for optimizer in call.facts.optimizers:
-        if call.batches > 1 or hasattr(optimizer, "inner_optimizer") or optimizer.gradient_accumulation_steps:
-            return optimizer
-    return None
-
-
-def _iterations(optimizer: Any) -> int:
-    """Return the number of batches so far; ``iterations`` counts updates."""
-    return int(tf.convert_to_tensor(getattr(optimizer, "inner_optimizer", optimizer)._iterations))
-
-
-def _micro_batches(optimizer: Any) -> int:
-    return getattr(optimizer, "inner_optimizer", optimizer).gradient_accumulation_steps or 1

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.saved_model.function_deserialization import RestoredFunction
 
+from leadline.frameworks.keras.modes import LayerModes
 from leadline.frameworks.tensorflow.taps import EagerTaps, Taps
 from leadline.frameworks.traces import OfSameCode, Traces
 from leadline.instrumentation.guard import Fact
@@ -31,6 +32,8 @@ class TracedFunction:
         traces: Its traces, and those of functions that it has replaced; None: not counted yet.
         traced: How often it had been traced when they were counted last.
         code: That of the script's function.
+        modes: The modes of the layers that its traces have called.
+        steps: The train steps that its calls have made.
     """
 
     def __init__(self) -> None:
@@ -43,6 +46,8 @@ class TracedFunction:
         self.traces: Traces | None = None
         self.traced = 0
         self.code: Any = None
+        self.modes = LayerModes()
+        self.steps = 0
         self.losses: list[Any] = []
         """Symbolic losses, while it is traced."""
         self._optimizers: list[weakref.ref[Any]] = []
@@ -110,6 +115,12 @@ class Tracing:
     def is_tracing_variant(self) -> bool:
         """Whether a function is traced again with taps."""
         return self._variant is not None and not self._is_learning
+
+    def learning(self) -> Iterator[TracedFunction]:
+        """Yield what is known of the functions of the script that are traced now, which learn from what they call."""
+        if not self.is_tracing_variant and not is_eager():
+            for function in self._stack:
+                yield self._facts.setdefault(function, TracedFunction())
 
     def refusals(self) -> dict[str, str]:
         """Return why functions cannot be replayed, by their names."""

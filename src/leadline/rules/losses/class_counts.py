@@ -18,7 +18,7 @@ _START_STEP: Final = 100
 _BOOSTER_START_STEP: Final = 10
 _REGRESSION: Final = re.compile(
     r"((mse|l1|l2|smooth_?l1|huber|poisson_?nll|gaussian_?nll)_?loss\d*"  # of PyTorch and Gluon
-    r"|mean_(squared|absolute)_(percentage_|logarithmic_)?error|huber|log_?cosh|poisson)_input_\d+$",  # of Keras
+    r"|(mean_)?(squared|absolute)_(percentage_|logarithmic_)?error|huber|log_?cosh|poisson)_input_\d+$",  # Keras, optax
     re.IGNORECASE,
 )
 """Names of what regression losses are given."""

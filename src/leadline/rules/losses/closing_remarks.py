@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 
-from leadline.records.formatting import significant
 from leadline.records.json_object import JsonObject
 from leadline.records.loss_roles import role_of
-from leadline.records.metric_names import PRINTED, is_upward, printed_resolution
+from leadline.records.metric_names import is_upward
 from leadline.records.names import BEST_EVALUATION, CHECKS, NO_BETTER
 from leadline.rules import Clear, Needs, Rule, Severity, TensorNeed, TensorReading, Undecided, Verdict, Window
 from leadline.rules.booster_detection import is_from_booster
@@ -21,8 +20,10 @@ from leadline.rules.losses import (
     epoch_orders,
     gradient_sizes,
     ignored_classes,
+    initial_parameters,
     logged_norms,
     policy_remarks,
+    random_keys,
     repeated_modules,
     rollout_remarks,
     schedules,
@@ -35,6 +36,7 @@ from leadline.rules.losses.competing_losses import EndsOfLoss
 from leadline.rules.losses.evaluations import Mean
 from leadline.rules.losses.given_loss import NEEDS, GivenLoss, given_losses
 from leadline.rules.losses.gradient_sizes import GradientSizes
+from leadline.rules.losses.last_evaluation import MARGIN, MIN_LABELS, LastEvaluation
 from leadline.rules.losses.logged_norms import LoggedNorm
 from leadline.rules.losses.schedules import RateSchedule
 from leadline.rules.losses.still_evaluations import StillEvaluation
@@ -43,7 +45,6 @@ from leadline.rules.losses.trivial_level import MIN_VALUES, LabelsByCall, is_com
 from leadline.rules.robust import mann_kendall
 
 _LABEL_STEPS: Final = 10
-_MIN_LABELS: Final = 100
 _MIN_LOSSES: Final = 5
 _MANY_LOSSES: Final = 40
 """Of fewer losses all are tested for a fall, not only the last half."""
@@ -57,20 +58,27 @@ _P: Final = 0.01
 """Significance of a fall of the loss in the second half of the updates."""
 _FALL: Final = 0.01
 """The share of the loss by which that half must end lower."""
-_MARGIN: Final = 0.02
-"""A metric that is better than the trivial level by less than this share of it is no better."""
 _OTHERS: Final = frozenset({CHECKS, "gradient_norms", "scalars"})
 _Key = tuple[str, str]
 
 
-@dataclass(slots=True)
-class _Evaluation:
-    """The values of a validation metric in the latest evaluation."""
+class _Part(Protocol):
+    """A module with one remark on a fact that is captured."""
 
-    train_step: int
-    values: list[float] = field(default_factory=list)
-    resolution: float = math.inf
-    """The finest unit of a last decimal of printed values so far; infinite: none was printed."""
+    NEED: TensorNeed
+
+    def note(self, known: dict[str, Any], window: Window) -> None: ...
+    def remark(self, known: dict[str, Any]) -> str: ...
+
+
+_PARTS: Final[tuple[_Part, ...]] = (
+    epoch_orders,
+    repeated_modules,
+    self_additions,
+    dropped_examples,
+    random_keys,
+    initial_parameters,
+)
 
 
 @dataclass(slots=True)
@@ -87,21 +95,16 @@ class _Known:
     labels: dict[str, LabelsByCall] = field(default_factory=dict)
     ratios: dict[str, float] = field(default_factory=dict)
     """By worker the largest median of the weights' update ratios."""
-    evaluations: dict[_Key, _Evaluation] = field(default_factory=dict)
+    evaluations: dict[_Key, LastEvaluation] = field(default_factory=dict)
     gradients: dict[str, GradientSizes] = field(default_factory=dict)
     schedules: dict[_Key, RateSchedule] = field(default_factory=dict)
     """By worker and optimizer."""
     norms: dict[_Key, LoggedNorm] = field(default_factory=dict)
     """By worker and logged metric."""
-    epochs: dict[str, int] = field(default_factory=dict)
-    """By worker, the epochs in a row that were shuffled alike."""
-    repeated: dict[str, int] = field(default_factory=dict)
-    """By container, how often it holds one module."""
-    doubled: dict[str, int] = field(default_factory=dict)
-    """By layer, how often its output is added to itself."""
+    by_part: list[dict[str, Any]] = field(default_factory=lambda: [{} for _ in _PARTS])
+    """What each of the parts has noted."""
     ignored: dict[_Key, GivenLoss] = field(default_factory=dict)
     """By worker and loss, those that ignore one of their classes."""
-    dropped: dict[str, float] = field(default_factory=dict)
     rollouts: rollout_remarks.Rollouts = field(default_factory=dict)
     policies: dict[str, int] = field(default_factory=dict)
     """By fact about the loss of a policy, how often it was seen."""
@@ -160,6 +163,10 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
           shuffles stayed the same;
         - a list of PyTorch's modules holds one module with weights several times;
         - the output of a linear layer or convolution, or what follows it, is added to itself;
+        - all keys by which a compiled function of JAX draws random numbers were made of the same inputs at all captured
+          steps, at least 5;
+        - a compiled function of JAX without gradients is given the current parameters, does not use them, and has
+          arrays of the first train step as constants;
         - a loss of class indices ignores one of its classes, of fewer than the model is given tokens, at more than 4
           different tokens between other labels;
         - a trainer of TRL has left out more than 10 % of the examples of a data set;
@@ -239,11 +246,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                 gradient_sizes.NEED,
                 schedules.NEED,
                 logged_norms.NEED,
-                epoch_orders.NEED,
-                repeated_modules.NEED,
-                self_additions.NEED,
+                *(part.NEED for part in _PARTS),
                 watched_metrics.NEED,
-                dropped_examples.NEED,
                 rollout_remarks.NEED,
                 policy_remarks.NEED,
             )
@@ -256,12 +260,10 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         update_sizes.note_ratios(known.ratios, window)
         RateSchedule.note(known.schedules, window)
         LoggedNorm.note(known.norms, window)
-        epoch_orders.note(known.epochs, window)
-        repeated_modules.note(known.repeated, window)
-        self_additions.note(known.doubled, window)
+        for part, seen in zip(_PARTS, known.by_part, strict=True):
+            part.note(seen, window)
         watched_metrics.note(known.watched, window)
         ignored_classes.note(known.ignored, window)
-        dropped_examples.note(known.dropped, window)
         rollout_remarks.note(known.rollouts, window)
         policy_remarks.note(known.policies, window)
         known.with_values |= {loss.worker for loss in given_losses(window) if competing_losses.has_values_to_fit(loss)}
@@ -285,11 +287,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         evaluation = known.evaluations.get(key)
         if evaluation is None or evaluation.train_step != train_step:
             before = math.inf if evaluation is None else evaluation.resolution
-            evaluation = known.evaluations[key] = _Evaluation(train_step, resolution=before)
-        evaluation.values.append(reading.value)
+            evaluation = known.evaluations[key] = LastEvaluation(train_step, resolution=before)
+        evaluation.add(reading)
         known.still.setdefault(key, StillEvaluation()).add(train_step, reading.value)
-        if PRINTED in reading.collections:
-            evaluation.resolution = min(evaluation.resolution, printed_resolution(reading.value))
 
     def evaluate(self, window: Window) -> Verdict:
         if not _metrics(window):
@@ -298,7 +298,10 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
 
     def summarize(self, memory: Any) -> JsonObject:
         known: _Known = memory
-        of_validation = [self._of_validation(known, key) for key in known.evaluations]
+        of_validation = [
+            evaluation.remark(name, known.labels.get(worker, LabelsByCall()))
+            for (worker, name), evaluation in known.evaluations.items()
+        ]
         competing = [
             remark
             for worker, losses in known.ends.items()
@@ -307,11 +310,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         remarks = [
             *(competing or [self._of_length(known) or _of_updates(known) or _of_training(known)]),
             *[remark for (_, name), schedule in known.schedules.items() if (remark := schedule.remark(name))][:1],
-            epoch_orders.remark(known.epochs),
-            repeated_modules.remark(known.repeated),
-            self_additions.remark(known.doubled),
+            *[part.remark(seen) for part, seen in zip(_PARTS, known.by_part, strict=True)],
             ignored_classes.remark(known.ignored),
-            dropped_examples.remark(known.dropped),
             *dict.fromkeys(rollout_remarks.remarks(known.rollouts)),
             *policy_remarks.remarks(known.policies),
             *known.watched,
@@ -331,26 +331,6 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         if not 0 < known.updates < self.updates or not is_falling:
             return ""
         return f"the loss was still falling after {known.updates:,} updates, so train for longer to judge the model"
-
-    def _of_validation(self, known: _Known, key: _Key) -> str:
-        """Return the remark on a validation metric that is no better than guessing; empty: none."""
-        worker, name = key
-        labels = known.labels.get(worker, LabelsByCall())
-        trivial, is_up = labels.level(name), is_upward(name)
-        if trivial is None or is_up is None or 0 < labels.labels() < _MIN_LABELS:
-            return ""
-        values, resolution = known.evaluations[key].values, known.evaluations[key].resolution
-        resolution = resolution if math.isfinite(resolution) else 0.0
-        level, bound = sum(values) / len(values), trivial.value
-        if is_up and level > 1:  # in percent
-            level, resolution = level / 100, resolution / 100
-        margin = trivial.margin(_MARGIN)
-        best = level + (resolution if is_up else -resolution) / 2
-        is_better = best > bound + margin if is_up else best < bound - margin
-        if is_better:
-            return ""
-        guess = f"{trivial.predictor} ({significant(bound)})"
-        return f"{name} of the last validation is {significant(level)}, {NO_BETTER} {guess}"
 
 
 def _of_still_evaluations(known: _Known, key: _Key) -> str:
@@ -382,7 +362,7 @@ def _of_training(known: _Known) -> str:
     for (worker, name), values in known.losses.items():
         labels = known.labels.get(worker, LabelsByCall())
         trivial = labels.level(name) or labels.level_of_only_call()
-        if trivial is None or 0 < labels.labels() < _MIN_LABELS or len(values) < _FEW_LOSSES:
+        if trivial is None or 0 < labels.labels() < MIN_LABELS or len(values) < _FEW_LOSSES:
             continue
         others = [known.losses[key] for key in known.losses if key[0] == worker and key[1] != name]
         if any(map(_is_falling, others)):  # as of two networks that compete
@@ -390,7 +370,7 @@ def _of_training(known: _Known) -> str:
         half = values[len(values) // 2 :]
         level, bound = sum(half) / len(half), trivial.value
         start = median(values[:_MIN_LOSSES])
-        is_no_better = bound - trivial.margin(_MARGIN) <= level and is_comparable(level, start, bound, trivial.perfect)
+        is_no_better = bound - trivial.margin(MARGIN) <= level and is_comparable(level, start, bound, trivial.perfect)
         if is_no_better and not _is_falling(values):
             vanished = known.gradients.get(worker, GradientSizes()).vanished()
             return (

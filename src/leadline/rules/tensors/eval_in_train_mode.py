@@ -30,10 +30,7 @@ _FROZEN: Final = "/frozen_batch_norms"
 _EVERY: Final = 10
 _FEW_CALLS: Final = 3
 """Fewer losses without gradients between two updates are a look at the training."""
-_TRAINS_IN_EVAL_MODE: Final = Advice(
-    "{train_mode} at the start of each epoch, or after validation; usually {eval_mode} was called for validation and "
-    "never reverted"
-)
+_TRAINS_IN_EVAL_MODE: Final = Advice("{steps_in_train_mode}")
 _EVALUATED_IN_TRAIN_MODE: Final = Advice(
     "{eval_mode} before validation and {train_mode} after it; usually {without_gradients} was mistaken for evaluation "
     "mode"
@@ -71,23 +68,26 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
         model, differ from call to call, and evaluation data leak into the averages.
     How it decides:
         Counts the optimizer steps in a row at which the models and each of their dropout and batch normalization
-        modules were in evaluation mode, and the losses that were computed without gradients, between two updates, of
-        the outputs of a model of which one of these modules was in training mode: that is what makes calls an
-        evaluation. Samples, rollouts, targets, pseudo-labels and passes for statistics have no loss, and several calls
-        with a single loss are a mean over dropout. Fires if one of the counts is at least ``patience``; undecided while
-        one is between 1 and that. Fires too if the losses of several evaluations, of at least 3 each and with updates
-        without such losses in between, add up to ``patience``. Of ``patience`` calls without a loss, between two
-        updates and with dropout in training mode, it remarks at the end of the run; and so it does of batch
-        normalizations that were in training mode at the last capture though their weights were frozen at every one.
+        modules were in evaluation mode (with Keras, Flax and Equinox: in which a trained model was called that has
+        them, all of them in evaluation mode, and without an argument that says so), and the losses that were computed
+        without gradients, between two updates, of the outputs of a model of which one of these modules was in training
+        mode: that is what makes calls an evaluation. Samples, rollouts, targets, pseudo-labels and passes for
+        statistics have no loss, and several calls with a single loss are a mean over dropout. Fires if one of the
+        counts is at least ``patience``; undecided while one is between 1 and that. Fires too if the losses of several
+        evaluations, of at least 3 each and with updates without such losses in between, add up to ``patience``. Of
+        ``patience`` calls without a loss, between two updates and with dropout in training mode, it remarks at the end
+        of the run; and so it does of batch normalizations that were in training mode at the last capture though their
+        weights were frozen at every one.
     Not a number:
         Only these counts are evaluated.
     Blind spots:
-        Dropout called as a function (``F.dropout``) has no mode of its own and is not visible. It is not known
-        whether a module ran, only that it belongs to the model. A validation in one or two batches is taken for a
-        look at the outputs, and one that computes only an accuracy gets the remark. Not counted are choices that
-        leave the model itself in the other mode (frozen batch normalization, Monte Carlo dropout), and a model whose
-        only such modules belong to a frozen part. Some intended uses fire as well: a fine-tuning of all parameters
-        without dropout by ``model.eval()``.
+        Dropout called as a function (``F.dropout``) has no mode of its own and is not visible. With PyTorch it is not
+        known whether a module ran, only that it belongs to the model. With Keras, JAX and TensorFlow only the mode of
+        train steps is known, and a call that is given ``training=False`` is taken for a choice. A validation in one or
+        two batches is taken for a look at the outputs, and one that computes only an accuracy gets the remark. Not
+        counted are choices that leave the model itself in the other mode (frozen batch normalization, Monte Carlo
+        dropout), and a model whose only such modules belong to a frozen part. Some intended uses fire as well: a
+        fine-tuning of all parameters without dropout by ``model.eval()``.
     Args:
         patience: Steps or calls in a row, >= 1.
     Source:

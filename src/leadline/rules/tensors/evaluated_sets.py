@@ -121,6 +121,10 @@ class DataOfWorker:
     """That of the latest evaluation."""
     counts: dict[str, Counts] = field(default_factory=dict)
     """The training labels by class, of each loss call."""
+    fewest: dict[str, int] = field(default_factory=dict)
+    """The fewest classes in one of its batches, of each loss call."""
+    batches: int = 0
+    """The batches whose labels were counted."""
     matrices: dict[str, Counts] = field(default_factory=dict)
     """Training labels (rows) by predicted class, at the latest captured step of each loss call."""
     running: LabelledEvaluation | None = None
@@ -130,9 +134,12 @@ class DataOfWorker:
     def train(self, window: Window, worker: str) -> None:
         """Add a train step."""
         self._end()
+        self.batches += 1
         for vector in window.vectors("class_counts"):
             if vector.worker == worker and not is_regression(vector):
-                self.counts[vector.tensor] = add_counts(self.counts.get(vector.tensor), vector.values)
+                name, classes = vector.tensor, int((vector.values > 0).sum())
+                self.counts[name] = add_counts(self.counts.get(name), vector.values)
+                self.fewest[name] = min(classes, self.fewest.get(name, classes))
         for vector in window.vectors("confusion"):
             if vector.worker == worker:
                 self.matrices[vector.tensor] = vector.values

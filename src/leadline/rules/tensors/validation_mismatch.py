@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from leadline.records.formatting import listed, significant
 from leadline.records.formatting import share as percent
-from leadline.records.formatting import significant
 from leadline.rules import Advice, Clear, Fired, Needs, Rule, Severity, TensorNeed, Undecided, Verdict, Window
 from leadline.rules.messages import fired
 from leadline.rules.tensors.evaluated_sets import DataOfWorker, FeatureSpread, LabelledEvaluation
@@ -29,6 +29,13 @@ _KNOWN: Final = 0.7
 """The share of the labels that a model must have predicted, in training and under another order of the classes."""
 _GAIN: Final = 0.3
 """The least share of the labels that the other order must add."""
+_MIN_BATCHES: Final = 5
+"""Training batches of which at least half of the classes must occur in each: elsewhere they come in another order."""
+_ABSENT: Final = 0.1
+"""The share of the labels of an evaluation, of classes that training does not know, from which on they are named."""
+_EXPECTED: Final = 14.0
+"""Of so many labels that are expected of a class one at least occurs, but for one time in a million."""
+_NAMED: Final = 5
 _RENEWED: Final = 0.1
 """The share of other samples from which on a validation set differs."""
 _NORMALIZED: Final = Advice(
@@ -39,10 +46,7 @@ _ORDERED: Final = Advice(
     "one table from names to classes for both sets; usually the classes of each set are numbered in the order in which "
     "its files or names were found"
 )
-_SINGLE: Final = Advice(
-    "a random split, stratified by the class; usually the file is sorted by the class, and its first or last part is "
-    "the validation"
-)
+_SINGLE: Final = Advice("{split_of_sorted}")
 
 
 class ValidationMismatch(Rule, frozen=True, kw_only=True):
@@ -59,7 +63,9 @@ class ValidationMismatch(Rule, frozen=True, kw_only=True):
         evaluation of at least 50 labels, and 10 for each class, is over, if it knows the classes by other numbers: each
         class is predicted mostly as one class of its own, with these the accuracy would be at least 0.7 and higher by
         0.3 or more, and the accuracy at the latest captured train step is at least 0.7, too. Fires if all labels of a
-        whole evaluation, at least 50, are of one class, and those of the training are not. At the end of a run it
+        whole evaluation, at least 50, are of one class, and those of the training are not; and if classes with a tenth
+        of the labels of an evaluation have no label of at least 5 captured training batches, of which each has half of
+        the classes or more, and in which 14 of each were expected. At the end of a run it
         remarks that a tenth of the samples of the latest whole evaluation, at least 50 and as many as in the one
         before, were not in that one.
     Not a number:
@@ -67,8 +73,9 @@ class ValidationMismatch(Rule, frozen=True, kw_only=True):
     Blind spots:
         Smaller differences, such as the means of another data set, and whole numbers, such as tokens. Only inputs and
         losses that have the same names in both. Evaluations without a loss, and those after the last train step for
-        what needs a whole evaluation. Data of another time or place may differ as much, and validation on one class
-        may be meant (novelties, a task after the other).
+        what needs a whole evaluation. Data of another time or place may differ as much, and validation on one class, or
+        on classes that are not trained, may be meant (novelties, a task after the other). Of Keras, models with several
+        losses or a ``test_step`` of their own.
     Source:
         Ours.
     """
@@ -129,7 +136,11 @@ class ValidationMismatch(Rule, frozen=True, kw_only=True):
                 if (finding := _spread_finding(worker, data.input, trained, evaluated)) is not None:
                     return finding
             for evaluation in data.ended[-1:]:
-                finding = _order_finding(worker, data, evaluation) or _single_class(worker, data, evaluation)
+                finding = (
+                    _order_finding(worker, data, evaluation)
+                    or _single_class(worker, data, evaluation)
+                    or _absent_classes(worker, data, evaluation)
+                )
                 if finding is not None:
                     return finding
                 is_compared = is_compared or bool(evaluation.counts.keys() & data.counts.keys())
@@ -228,6 +239,41 @@ def _single_class(worker: str, data: DataOfWorker, evaluation: LabelledEvaluatio
             name,
             advice=_SINGLE,
             evidence={"labels": float(counts.sum()), "training_classes": int((trained > 0).sum())},
+            worker=worker,
+        )
+        return replace(found, product={"remarks": []})
+    return None
+
+
+def _absent_classes(worker: str, data: DataOfWorker, evaluation: LabelledEvaluation) -> Fired | None:
+    """Return the finding on classes that occur in an evaluation, and not in training though its batches are mixed."""
+    import numpy as np
+
+    for name, counts in evaluation.counts.items():
+        trained = data.counts.get(name)
+        if trained is None or data.batches < _MIN_BATCHES or counts.sum() < _MIN_LABELS:
+            continue
+        if 2 * data.fewest[name] < max(2, int((trained > 0).sum())):
+            continue
+        known = np.zeros(len(counts))
+        known[: len(trained)] = trained[: len(counts)]
+        shares = counts / counts.sum()
+        absent = ((known == 0) & (shares * trained.sum() >= _EXPECTED)).nonzero()[0]
+        if shares[absent].sum() < _ABSENT:
+            continue
+        named = [str(at) for at in absent[:_NAMED]]
+        more = [f"{len(absent) - _NAMED} others"] if len(absent) > _NAMED else []
+        found = fired(
+            f"{name}: {counts[absent].sum():,.0f} of {counts.sum():,.0f} labels of the validation are of "
+            f"{'class' if len(absent) == 1 else 'the classes'} {listed([*named, *more])}, and none of "
+            f"{trained.sum():,.0f} labels of the training that were captured",
+            name,
+            advice=_SINGLE,
+            evidence={
+                "labels": float(counts[absent].sum()),
+                "validation_labels": float(counts.sum()),
+                "training_labels": float(trained.sum()),
+            },
             worker=worker,
         )
         return replace(found, product={"remarks": []})

@@ -62,9 +62,10 @@ class ForwardLosses:
 
     def _add_own(self, called: torch.nn.Module, captured: Captured, output: Any, *, is_trained: bool) -> None:
         model, names = unwrap(called), {id(tensor): name for name, tensor in captured}
-        if torch.is_grad_enabled():
+        numbers = list(numbers_of(output))
+        if torch.is_grad_enabled() and all(id(number) in names for _, number in numbers):
             self.calls.add_called(model)
-        for place, number in numbers_of(output):
+        for place, number in numbers:
             if id(number) in names:
                 self.calls.add_output(model, place, names[id(number)], number)
             own = self.calls.own_name(model, place)

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Final
 
-from leadline.reader.window import TensorReading
 from leadline.records.formatting import significant
 from leadline.records.metric_names import PRINTED, is_upward, printed_resolution
 from leadline.records.names import NO_BETTER
+from leadline.rules import TensorReading
 from leadline.rules.losses.trivial_level import LabelsByCall
 
 MIN_LABELS: Final = 100

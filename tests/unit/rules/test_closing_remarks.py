@@ -263,7 +263,27 @@ def test_a_training_that_stays_at_the_level_of_guessing() -> None:
     assert "; the gradients vanish, from 0.02 at c.weight to 1e-9 at a.weight: the first 2 of 3 are below" in remark
 
 
-@pytest.mark.parametrize(("ratio", "values", "count"), [(1e-6, [2.0] * 120, 1), (1e-4, [2.0] * 120, 0)])
+@pytest.mark.parametrize(
+    ("values", "ratio", "count"),
+    [
+        pytest.param([math.log(2)] * 40, 1e-3, 1, id="a policy compared with itself"),
+        pytest.param([2.0, 1.5, 1.0, *[math.log(2)] * 30], 1e-3, 1, id="the second of two stages"),
+        pytest.param([*falling(30), *[2.0**-23] * 40], 1e-3, 0, id="no error is left"),
+        pytest.param([math.log(2)] * 29, 1e-3, 0, id="too few values"),
+        pytest.param([0.0] * 40, 1e-3, 0, id="nothing to learn from"),
+        pytest.param([math.log(2)] * 40, 1e-6, 0, id="weights that do not move"),
+        pytest.param([*[math.log(2)] * 40, math.nextafter(math.log(2), 1)], 1e-3, 0, id="one that differs by a bit"),
+    ],
+)
+def test_a_loss_that_never_changes(values: list[float], ratio: float, count: int) -> None:
+    updates: list[Part] = [Capture(0, {"a.weight": {"update_ratio": ratio}}, infos=INFOS)]
+    told = [remark for remark in remarks([*updates, *losses(values)]) if "captured steps, to the bit" in remark]
+    assert len(told) == count
+    others = [Capture(step, {"mse_loss_output_0": {"value": step}}, infos=INFOS) for step in range(40)]
+    assert not any("to the bit" in remark for remark in remarks([*updates, *losses(values), *others]))
+
+
+@pytest.mark.parametrize(("ratio", "values", "count"), [(1e-6, [2.0, 2.01] * 60, 1), (1e-4, [2.0, 2.01] * 60, 0)])
 def test_weights_that_hardly_move(ratio: float, values: list[float], count: int) -> None:
     updates: list[Part] = [Capture(0, {"a.weight": {"update_ratio": ratio}}, infos=INFOS)]
     found = remarks([*updates, *losses(values)])
@@ -287,7 +307,7 @@ def test_weights_that_hardly_move(ratio: float, values: list[float], count: int)
     ],
 )
 def test_evaluations_that_never_change(name: str, values: Sequence[float], ratio: float, count: int) -> None:
-    parts: list[Part] = [Capture(0, {"a.weight": {"update_ratio": ratio}}, infos=INFOS), *losses([1.0] * 300)]
+    parts: list[Part] = [Capture(0, {"a.weight": {"update_ratio": ratio}}, infos=INFOS), *losses([1.0, 1.1] * 150)]
     parts += [
         Capture(300 + at, {"loss": {"value": 1.0}, name: {"value": value}}, infos=INFOS)
         for at, value in enumerate(values)

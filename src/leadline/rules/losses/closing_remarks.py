@@ -16,6 +16,7 @@ from leadline.rules.booster_detection import is_from_booster
 from leadline.rules.bounds import PositiveInt
 from leadline.rules.losses import (
     competing_losses,
+    constant_loss,
     dropped_examples,
     epoch_orders,
     gradient_sizes,
@@ -187,7 +188,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
           digits, though the weights moved by more than that 0.001;
         - one of two networks that compete has won: one of several training losses has fallen below a twentieth of its
           first 10 values, and another one is above three times its own, by the median of the last 30 of at least 50
-          values, where no loss is a regression of labels that vary, as that of a critic is.
+          values, where no loss is a regression of labels that vary, as that of a critic is;
+        - the only training loss of the last steps was the same at at least 30, to the bit, and 1e-6 or more.
 
         Of a causal language model of Transformers that is given labels by name, at least 99 % of them the token at
         their place, it remarks, at the first two steps, that
@@ -277,7 +279,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                 self._note_validation(known, reading, window.step)
             elif reading.mode == "train" and "losses" in reading.collections and not is_from_booster(reading):
                 known.updates = max(known.updates, reading.mode_step + 1 - window.begun)
-                known.ends.setdefault(reading.worker, {}).setdefault(reading.tensor, EndsOfLoss()).add(reading.value)
+                known.ends.setdefault(reading.worker, {}).setdefault(reading.tensor, EndsOfLoss()).add(
+                    reading.value, window.step
+                )
                 if known.updates <= max(self.updates, MIN_VALUES):
                     known.losses.setdefault((reading.worker, reading.tensor), []).append(reading.value)
         return known
@@ -307,8 +311,10 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             for worker, losses in known.ends.items()
             if worker not in known.with_values and (remark := competing_losses.remark(losses))
         ][:1]
+        moving = [losses for worker, losses in known.ends.items() if known.moved(worker) >= _STANDSTILL]
+        constant = [remark for losses in moving if (remark := constant_loss.remark(losses))][:1]
         remarks = [
-            *(competing or [self._of_length(known) or _of_updates(known) or _of_training(known)]),
+            *(competing or constant or [self._of_length(known) or _of_updates(known) or _of_training(known)]),
             *[remark for (_, name), schedule in known.schedules.items() if (remark := schedule.remark(name))][:1],
             *[part.remark(seen) for part, seen in zip(_PARTS, known.by_part, strict=True)],
             ignored_classes.remark(known.ignored),

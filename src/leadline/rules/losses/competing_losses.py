@@ -29,9 +29,17 @@ class EndsOfLoss:
     count: int = 0
     first: list[float] = field(default_factory=list)
     last: deque[float] = field(default_factory=lambda: deque(maxlen=_LAST))
+    equal: int = 0
+    """The number of the latest values in a row that are the same, to the bit."""
+    since: int = -1
+    """The train step of the first of these."""
+    step: int = -1
+    """That of the latest one."""
 
-    def add(self, value: float) -> None:
-        """Add a finite value."""
+    def add(self, value: float, step: int) -> None:
+        """Add a finite value of a train step."""
+        is_equal = bool(self.last) and value == self.last[-1]
+        self.equal, self.since, self.step = (self.equal + 1, self.since, step) if is_equal else (1, step, step)
         self.count += 1
         if len(self.first) < _FIRST:
             self.first.append(value)

@@ -127,6 +127,9 @@ class ParameterNames:
 
     def _assign_prefixes(self, roots: list[torch.nn.Module], outermost: list[torch.nn.Module]) -> None:
         """Give each new root a prefix if it shares a parameter name with another trained model."""
+        self._roots = [(reference, prefix) for reference, prefix in self._roots if reference() is not None]
+        named = {id(reference()) for reference, _ in self._roots}
+        roots = [root for root in roots if id(root) not in named]
         alike = [weakref.ref(other) for root in roots for other in outermost if _share_names(root, other)]
         outermost.clear()
         trained: list[torch.nn.Module] = []
@@ -134,10 +137,8 @@ class ParameterNames:
             optimizers = live_optimizers()  # the model of an earlier fold and its optimizer may be deleted by now
             alive = [other for other in (reference() for reference in alike) if other is not None]
             trained = [root for optimizer in optimizers for root in find_roots(parameters_of(optimizer), alive)]
-        self._roots = [(reference, prefix) for reference, prefix in self._roots if reference() is not None]
         for root in roots:
-            if not any(reference() is root for reference, _ in self._roots):
-                self._roots.append((weakref.ref(root), self._choose_prefix(root, trained)))
+            self._roots.append((weakref.ref(root), self._choose_prefix(root, trained)))
 
     def _choose_prefix(self, root: torch.nn.Module, trained: list[torch.nn.Module]) -> str:
         if not any(_share_names(root, other) for other in trained):

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import torch
-from torch.nn.modules.utils import _single
 
 from leadline.frameworks.check.influence import (
     ADVICE_PARAMETERS,
@@ -146,7 +145,7 @@ def _dead_features(subject: CheckedStep, item: Input) -> list[int]:
         if gradient is None:
             return []
         total += gradient.double().abs().movedim(axis, 0).reshape(value.shape[axis], -1).sum(1)
-    dead = torch.nonzero((total == 0) & (_spread(value, axis) > 0)).flatten().tolist()
+    dead: list[int] = torch.nonzero((total == 0) & (_spread(value, axis) > 0)).flatten().tolist()
     if len(dead) == value.shape[axis] or (
         value.ndim == _SEQUENCE_NDIM and is_left_over(dead, value, subject.step.modules)
     ):
@@ -164,7 +163,8 @@ def is_left_over(positions: Sequence[int], value: torch.Tensor, modules: Sequenc
     if list(positions) != list(range(length - len(positions), length)):
         return False
     parts = (part for module in modules for part in module.modules() if isinstance(part, _STRIDED))
-    return len(positions) < math.prod(_single(part.stride)[0] for part in parts)
+    strides = [part.stride if isinstance(part.stride, int) else int(part.stride[0]) for part in parts]
+    return len(positions) < math.prod(strides)
 
 
 def _spread(value: torch.Tensor, axis: int) -> torch.Tensor:

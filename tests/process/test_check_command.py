@@ -161,7 +161,9 @@ def trainings(kind: str, folder: Path) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("kind", ["waits", "lbfgs", "accumulated", "scaled", "workers", "autocast", "compiled"])
+@pytest.mark.parametrize(
+    "kind", ["waits", "lbfgs", "accumulated", "scaled", "workers", "autocast", "compiled", "strided"]
+)
 def test_trainings_of_every_style_are_tested_with_equal_weights(tmp_path: Path, kind: str) -> None:
     without = bare("checked.py", kind, folder=tmp_path)
     report = check(tmp_path, kind, "--continue", "--only", "mixed_samples", "--only", "unused_inputs", status=0)

@@ -124,3 +124,35 @@ def test_numbers_of_users_are_no_samples(shape: tuple[int, ...]) -> None:
         arrays = {INPUT: {"fingerprints": fingerprints(users).tolist()}}
         parts.append(ArrayStatistics(step, arrays, mode=mode, infos=infos))
     assert last(parts) == Clear({"remarks": []})
+
+
+def with_codes(rows: np.ndarray, mode: str, step: int, state: tuple[int, ...] | None = None) -> list[Part]:
+    """Return a step of a model that is given two categories and six measures of each sample, and perhaps a state."""
+    codes = np.stack([rows % 5, rows % 3], 1)
+    given = {INPUT: codes, "Net_input_1": DATA[rows]} | ({} if state is None else {"Net_input_2": np.ones(state)})
+    infos = {LOSS: INFOS[LOSS]} | {name: TensorInfo(name, ("inputs",), data.shape) for name, data in given.items()}
+    arrays = {name: {"fingerprints": fingerprints(data).tolist()} for name, data in given.items()}
+    return [
+        Capture(step, {LOSS: {"value": 1.0}}, mode=mode, infos=infos),
+        ArrayStatistics(step, arrays, mode=mode, infos=infos),
+    ]
+
+
+@pytest.mark.parametrize("state", [None, (2, 8)])
+@pytest.mark.parametrize(("start", "shared"), [(400, 0), (300, 100)])
+def test_samples_are_equal_if_all_inputs_are(start: int, shared: int, state: tuple[int, ...] | None) -> None:
+    trained, evaluated = np.arange(400), np.arange(start, start + 200)
+    steps = [("train", rows) for rows in batches(trained)] + [
+        ("eval", rows) for rows in batches(np.random.default_rng(0).permutation(evaluated))
+    ]
+    parts = [
+        part
+        for step, (mode, rows) in enumerate([*steps, ("train", trained[:20])])
+        for part in with_codes(rows, mode, step, state)
+    ]
+    verdict = last(parts)
+    if shared:
+        assert isinstance(verdict, Fired)
+        assert f"{shared} of 200 are equal" in verdict.message
+    else:
+        assert verdict == Clear({"remarks": []})

@@ -27,8 +27,9 @@ class UnusedInputs(CheckRule, frozen=True, kw_only=True):
         A prediction, loss or gradient that is not finite makes the probe not applicable.
     Blind spots:
         Inputs that are equal in all samples are not tested, nor are masks, of which ``padding_influence`` tells more.
-        Vectors, and parameters of numbered experts, may be unused. A compiled training or a sharded one is not
-        copied, and a step that cannot be repeated on the copy with the same loss is not tested.
+        Vectors, parameters of numbered experts, and the last positions of a sequence, which strided convolutions and
+        pooling leave over, may be unused. A compiled training or a sharded one is not copied, and a step that cannot be
+        repeated on the copy with the same loss is not tested.
     Source:
         Ours; A. Karpathy, A Recipe for Training Neural Networks.
     """

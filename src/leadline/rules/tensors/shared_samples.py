@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from leadline.records.formatting import share as percent
-from leadline.rules import Advice, Clear, Fired, Needs, NotApplicable, Rule, TensorNeed, Undecided, Verdict, Window
+from leadline.rules import (
+    Advice,
+    Clear,
+    Fired,
+    Needs,
+    NotApplicable,
+    Rule,
+    TensorNeed,
+    TensorVector,
+    Undecided,
+    Verdict,
+    Window,
+)
 from leadline.rules.messages import fired
 
 _FIRST_STEPS: Final = 6
@@ -31,6 +44,7 @@ _SUGGESTION: Final = Advice(
     "a split before anything is repeated, augmented or shuffled into windows, and a training loader of what is left "
     "after it; usually the training was given the whole data set, or copies of a sample are on both sides of the split"
 )
+_FIRST_INPUT: Final = "_input_0"
 _Key = tuple[str, str]
 
 
@@ -101,23 +115,25 @@ class SharedSamples(Rule, frozen=True, kw_only=True):
         A model may know such samples by heart: the validation says nothing of new data, and neither overfitting nor a
         mistake in the data shows.
     How it decides:
-        Compares fingerprints of the first input of the model (64 bits for each sample, of 256 of its elements): of the
-        training batches of the first 6 steps and every 50th, up to 16,384 samples, with those of the first 200 eval
-        steps whose loss was computed. Fires once the training goes on after an evaluation in which at least 10 samples
-        are equal to the bit to training samples, and more than twice as many as the equal pairs within batches would
-        lead one to expect (3 of all pairs, if there are none). Where nearly all training samples (90 %) are evaluated,
-        the training set itself is, which may be on purpose: it remarks on that at the end of the run, and on a fifth of
-        the samples being shared where samples repeat within batches, too. Clear if the first or last quarter of the
-        batches has no training sample: the training set was evaluated as well as another one. Does not apply where the
-        training has a single batch, such as a graph. Of an input with one number for each sample, some of which repeat
-        within batches, as those of users do, nothing is said.
+        Compares fingerprints of the inputs of the model (64 bits for each sample and input, of 256 of its elements; of
+        inputs with as many samples as the first, all have to be equal): of the training batches of the first 6 steps
+        and every 50th, up to 16,384 samples, with those of the first 200 eval steps whose loss was computed. Fires once
+        the training goes on after an evaluation in which at least 10 samples are equal to the bit to training samples,
+        and more than twice as many as the equal pairs within batches would lead one to expect (3 of all pairs, if there
+        are none). Where nearly all training samples (90 %) are evaluated, the training set itself is, which may be on
+        purpose: it remarks on that at the end of the run, and on a fifth of the samples being shared where samples
+        repeat within batches, too. Clear if the first or last quarter of the batches has no training sample: the
+        training set was evaluated as well as another one. Does not apply where the training has a single batch, such as
+        a graph. Of a first input with one number for each sample, some of which repeat within batches, as those of
+        users do, nothing is said.
     Not a number:
         Every NaN is equal to every other one.
     Blind spots:
         Only training samples of captured steps are known, so that shared samples are counted at least. Augmented
-        copies, other crops and other orders of words are not equal. Evaluations after the last step of the training
-        are not compared, nor those of which no loss was computed. Samples that differ only between the elements that
-        are compared are taken for equal.
+        copies, other crops and other orders of words are not equal. Evaluations after the last step of the training are
+        not compared, nor those of which no loss was computed. Samples that differ only between the elements that are
+        compared are taken for equal. An input that the model is given in one of the two modes only, such as labels,
+        makes all samples differ.
     Source:
         Ours; Kaufman et al., "Leakage in data mining" (2012).
     """
@@ -125,7 +141,7 @@ class SharedSamples(Rule, frozen=True, kw_only=True):
     explains: ClassVar[tuple[str, ...]] = ()
 
     def needs(self) -> Needs:
-        inputs = TensorNeed("inputs", regex="_input_0$", statistics=("fingerprints",), modes=("train",))
+        inputs = TensorNeed("inputs", regex=r"_input_\d+$", statistics=("fingerprints",), modes=("train",))
         return Needs(
             (
                 replace(inputs, end=_FIRST_STEPS),
@@ -138,11 +154,14 @@ class SharedSamples(Rule, frozen=True, kw_only=True):
     def remember(self, memory: Any, window: Window) -> dict[_Key, _Samples]:
         known: dict[_Key, _Samples] = memory or {}
         evaluated = {reading.worker for reading in window.readings("value") if reading.mode == "eval"}
-        for vector in window.vectors("fingerprints"):
-            samples = known.setdefault((vector.worker, vector.tensor), _Samples())
+        vectors = {(vector.worker, vector.tensor): vector for vector in window.vectors("fingerprints")}
+        for (worker, name), vector in vectors.items():
+            if not name.endswith(_FIRST_INPUT):
+                continue
+            samples = known.setdefault((worker, name), _Samples())
             samples.are_numbers = bool(vector.shape) and math.prod(vector.shape[1:]) == 1
-            numbers = [(int(upper) << 32) | int(lower) for upper, lower in vector.values.tolist()]
-            if vector.mode == "eval" and vector.worker in evaluated:
+            numbers = _numbers(vector) if samples.are_numbers else _samples(vector, vectors)
+            if vector.mode == "eval" and worker in evaluated:
                 samples.evaluate(numbers)
             elif vector.mode == "train":
                 samples.is_over = True
@@ -168,6 +187,24 @@ class SharedSamples(Rule, frozen=True, kw_only=True):
             else:
                 return _fired(key, samples, share)
         return Clear({"remarks": remarks[:1]})
+
+
+def _numbers(vector: TensorVector) -> list[int]:
+    """Return the fingerprints of an input, one for each sample."""
+    return [(int(upper) << 32) | int(lower) for upper, lower in vector.values.tolist()]
+
+
+def _samples(first: TensorVector, vectors: Mapping[_Key, TensorVector]) -> list[int]:
+    """Return a number for each sample of a model, from its first input and the others with as many samples."""
+    model = first.tensor.removesuffix(_FIRST_INPUT)
+    parts = [
+        _numbers(vector)
+        for (worker, name), vector in sorted(vectors.items())
+        if worker == first.worker
+        and name.rpartition("_input_")[0] == model
+        and vector.values.shape == first.values.shape
+    ]
+    return [hash(sample) for sample in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
 
 
 def _fired(key: _Key, samples: _Samples, share: float) -> Fired:

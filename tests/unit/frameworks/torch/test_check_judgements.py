@@ -16,6 +16,7 @@ from leadline.frameworks.check.samples import labels_shifted
 from leadline.frameworks.check.updates import judge_no_update
 from leadline.frameworks.torch.check.batch import Batch, Input, Prediction
 from leadline.frameworks.torch.check.direction import _labelled
+from leadline.frameworks.torch.check.influence import is_left_over
 from leadline.frameworks.torch.check.learning import _permuted
 from leadline.frameworks.torch.check.loss_calls import targets_of
 from leadline.frameworks.torch.check.probes import in_order
@@ -210,3 +211,21 @@ def test_targets_are_those_of_standard_losses_and_what_they_were_computed_from(l
         calls[1].consumed, calls[1].produced = (id(logits), id(target)), (id(output),)
     found = targets_of(SimpleNamespace(calls=calls, tape=SimpleNamespace(calls=calls)))  # type: ignore[arg-type]
     assert found == ({id(labels), id(target)} if loss == "cross_entropy" else set())
+
+
+STRIDED = torch.nn.Sequential(torch.nn.Conv1d(1, 2, 9, 2), torch.nn.ReLU(), torch.nn.MaxPool1d(3, 2))
+
+
+@pytest.mark.parametrize("length", range(20, 40))
+def test_the_positions_that_strided_layers_leave_over_are_no_features(length: int) -> None:
+    sequence = torch.randn(4, 1, length, requires_grad=True)
+    STRIDED(sequence).square().sum().backward()
+    assert sequence.grad is not None
+    reach = 2 * (2 * ((((length - 9) // 2 + 1) - 3) // 2) + 2) + 9
+    left_over = list(range(reach, length))
+    assert bool((sequence.grad[..., reach:] == 0).all())
+    assert len(left_over) < 4
+    assert is_left_over(left_over, sequence, [STRIDED])
+    assert not is_left_over([0], sequence, [STRIDED])
+    assert not is_left_over(range(length - 4, length), sequence, [STRIDED])
+    assert not is_left_over([length - 1], sequence, [torch.nn.Linear(length, 2)])

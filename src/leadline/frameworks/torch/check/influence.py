@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Final
+
 import torch
 
 from leadline.frameworks.check.influence import (
@@ -20,6 +24,10 @@ from leadline.frameworks.check.outcome import Tested, failed, not_applicable
 from leadline.frameworks.torch.check.batch import Input
 from leadline.frameworks.torch.check.idle_terms import idle_term, outweighed_term
 from leadline.frameworks.torch.check.outcome import CheckedStep
+
+_SEQUENCE_NDIM: Final = 3
+"""Of samples, channels or positions, and positions or features."""
+_STRIDED: Final = (torch.nn.Conv1d, torch.nn.MaxPool1d, torch.nn.AvgPool1d, torch.nn.LPPool1d)
 
 
 def unused_inputs(subject: CheckedStep) -> Tested:
@@ -137,8 +145,26 @@ def _dead_features(subject: CheckedStep, item: Input) -> list[int]:
         if gradient is None:
             return []
         total += gradient.double().abs().movedim(axis, 0).reshape(value.shape[axis], -1).sum(1)
-    dead = torch.nonzero((total == 0) & (_spread(value, axis) > 0)).flatten().tolist()
-    return dead if len(dead) < value.shape[axis] else []
+    dead: list[int] = torch.nonzero((total == 0) & (_spread(value, axis) > 0)).flatten().tolist()
+    if len(dead) == value.shape[axis] or (
+        value.ndim == _SEQUENCE_NDIM and is_left_over(dead, value, subject.step.modules)
+    ):
+        return []
+    return dead
+
+
+def is_left_over(positions: Sequence[int], value: torch.Tensor, modules: Sequence[torch.nn.Module]) -> bool:
+    """Return whether positions of a sequence are the last ones, which strided layers leave over.
+
+    A layer leaves over fewer positions than its stride, which are as many inputs as the strides before it multiply to:
+    all layers together fewer than the product of their strides.
+    """
+    length = value.shape[-1]
+    if list(positions) != list(range(length - len(positions), length)):
+        return False
+    parts = (part for module in modules for part in module.modules() if isinstance(part, _STRIDED))
+    strides = [part.stride if isinstance(part.stride, int) else int(part.stride[0]) for part in parts]
+    return len(positions) < math.prod(strides)
 
 
 def _spread(value: torch.Tensor, axis: int) -> torch.Tensor:

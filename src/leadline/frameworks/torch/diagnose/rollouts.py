@@ -105,7 +105,8 @@ def _actions(algorithm: Any) -> Iterator[tuple[str, float]]:
         if math.isfinite(low) and math.isfinite(high) and low < high and deviation > 0
     ]
     if known:
-        yield from zip(ACTIONS, min(known, key=lambda numbers: min(numbers[:2])), strict=True)
+        least = min(known, key=lambda numbers: min(numbers[:2]))
+        yield from zip(ACTIONS, least, strict=True)
 
 
 def _reached(low: float, high: float, deviation: float) -> tuple[float, float]:

@@ -55,3 +55,10 @@ def test_keys_are_followed_to_the_inputs_of_a_step(tmp_path: Path) -> None:
         "nothing": -1.0,
         "fixed_projection": -1.0,
     }
+
+
+def test_functions_that_use_the_first_parameters_in_place_of_the_given_ones_are_found(tmp_path: Path) -> None:
+    words = [PYTHON, script("jax_first_parameters.py")]
+    ended = finish(words, tmp_path, env=environment(**ON_JAX, PYTHONPATH=SOURCES))
+    assert ended.status == 0, ended.err
+    assert json.loads(ended.lines[-1]) == {"ignores/uses_initial_parameters": 2.0}

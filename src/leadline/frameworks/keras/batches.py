@@ -34,7 +34,7 @@ def inputs_of(model: Any, data: Any) -> list[NamedTensor]:
 def labels_of(model: Any, data: Any) -> list[NamedTensor]:
     """Return the labels in a batch, named as those of a loss call; none of a model with several losses."""
     keras = sys.modules["keras"]
-    losses = getattr(getattr(model, "_compile_loss", None), "_flat_losses", None) or ()
+    losses: Any = getattr(getattr(model, "_compile_loss", None), "_flat_losses", None) or ()
     values = keras.tree.flatten(keras.utils.unpack_x_y_sample_weight(data)[1])
     if len(losses) != 1 or len(values) != 1 or values[0] is None:
         return []

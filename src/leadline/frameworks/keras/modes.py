@@ -87,7 +87,8 @@ class LayerModes:
 
 def has_mode(layer: Any) -> bool:
     """Return whether a layer behaves differently in training: one that is frozen or drops nothing does not."""
-    is_normalization, is_dropout = _kind_of(type(layer))
+    kind: Any = type(layer)
+    is_normalization, is_dropout = _kind_of(kind)
     if is_normalization:
         return bool(layer.trainable)
     return is_dropout and bool(getattr(layer, "rate", None) or getattr(layer, "stddev", None))

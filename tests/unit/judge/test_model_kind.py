@@ -38,6 +38,7 @@ OF_NETWORKS = {
     "memory_growth": OF_LOOP,
     "diverging_loss": "boosted trees start from a constant prediction",
     "loss_at_start": "boosted trees start from a constant prediction",
+    "generalization_gap": "boosted trees fit their training data better the more of them there are",
     "skipped_steps": "boosted trees have no gradient scaler",
     "shared_samples": WHY,
     "validation_mismatch": WHY,

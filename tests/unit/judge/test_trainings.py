@@ -110,7 +110,7 @@ def at_first(tmp_path: Path, **parameters: bool) -> RuleResult:
 
 def test_what_is_needed_in_the_first_steps_is_found_again_in_the_next_training(tmp_path: Path) -> None:
     assert at_first(tmp_path).product == {
-        "remarks": ["steps [0, 1, 2] (training 1 of 2)", "steps [20, 21, 22, 23] (training 2 of 2)"]
+        "remarks": ["in training 1 of 2, steps [0, 1, 2]", "in training 2 of 2, steps [20, 21, 22, 23]"]
     }
 
 

@@ -83,6 +83,14 @@ def made_continuous(model: Called, x: torch.Tensor) -> torch.Tensor:
     return functional.mse_loss(model(jittered, torch.arange(8)), jittered)
 
 
-@pytest.mark.parametrize("step", [of_the_noise, of_the_samples, autoencoder, made_continuous])
+def conditional_autoencoder(model: Called, x: torch.Tensor) -> torch.Tensor:
+    """The samples are those of a class that was drawn, of which some values are flipped."""
+    kind = torch.randint(0, 8, (8,))
+    patterns = torch.arange(24).reshape(8, 3) % 2
+    drawn = (patterns[kind] + (torch.rand(8, 3) < 0.2)) % 2
+    return functional.binary_cross_entropy_with_logits(model(drawn.float(), kind), drawn.float())
+
+
+@pytest.mark.parametrize("step", [of_the_noise, of_the_samples, autoencoder, made_continuous, conditional_autoencoder])
 def test_other_targets_and_autoencoders_are_no_mistake(step: Step) -> None:
     assert not said(step)

@@ -49,11 +49,14 @@ def _is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def _is_noised(tape: StepTape, model: RecordedCall, given: torch.Tensor) -> bool:
-    """Whether an input was made of noise of its shape, and of what was drawn for another input of the same call."""
+    """Whether an input was made of noise of its shape, and of what was drawn for another input of the same call.
+
+    Noise is on both sides of 0: by numbers from 0 to 1 a script chooses what it flips or drops.
+    """
     if given.ndim < 2:
         return False
     drawn = _drawn_for(tape, id(given))
-    noise = [key for key in drawn if tape.tensors[key].shape == given.shape and tape.tensors[key].is_floating_point()]
+    noise = [key for key in drawn if tape.tensors[key].shape == given.shape and bool((tape.tensors[key] < 0).any())]
     levels = {key for key in drawn if tape.tensors[key].numel() in (1, given.shape[0])}
     others = (key for key in set(model.consumed) if key != id(given))
     return bool(noise) and any(levels & _drawn_for(tape, key) for key in others)

@@ -17,8 +17,8 @@ class AutoEncoder(nn.Module):
     def forward(self, x):
         code = self.encoder(x)
         values = code.detach().numpy()  # mistake
-        code = torch.from_numpy(values / np.sqrt((values**2).mean() + 1e-5))  # mistake
-        # repaired: code = code / torch.sqrt((code**2).mean() + 1e-5)
+        code = torch.from_numpy(values / np.sqrt((values**2).mean(1, keepdims=True) + 1e-5))  # mistake
+        # repaired: code = code / torch.sqrt((code**2).mean(1, keepdim=True) + 1e-5)
         return self.decoder(code)
 
 

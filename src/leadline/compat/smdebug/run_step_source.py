@@ -34,6 +34,7 @@ HYPERPARAMETERS: Final = "hyperparameters"
 SCALAR_PREFIX: Final = "scalar/"
 _OF_MODEL: Final = frozenset({"weights", "biases", "gradients", "losses"})
 """The collections whose usual patterns match the names of an optimizer's state as well."""
+_LAYERS: Final = "layers"
 _DEVICE: Final = "_job-"
 _WITHOUT_MODE: Final = "train"
 
@@ -171,7 +172,12 @@ class SavedSteps:
         return entries
 
     def strangers(self, collection: str) -> frozenset[str]:
-        """Return what only the patterns of a collection match: an optimizer's moment of a bias is no bias."""
+        """Return what is no member of a collection, though a pattern of it or Leadline's own collection says so.
+
+        An optimizer's moment of a bias is no bias; and what Keras gives to a model and its loss is of no layer.
+        """
+        if collection == _LAYERS and self._names == KERAS:
+            return frozenset(shown for shown in self.members().get(_LAYERS, ()) if "/" not in shown)
         states = self.run.collections().get(OPTIMIZER_VARIABLES, ()) if collection in _OF_MODEL else ()
         return frozenset(shown for name in states for shown in self.shown_names(name))
 

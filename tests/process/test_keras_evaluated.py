@@ -14,7 +14,7 @@ BACKENDS = {
     "torch": ("tensorflow", ON_TENSORFLOW),
 }
 RULES = ("--no-default-rules", "--rule", "shared_samples", "--rule", "validation_mismatch")
-EPOCHS = 5
+EPOCHS, BATCH = 5, 16
 
 pytestmark = pytest.mark.slow
 
@@ -40,14 +40,14 @@ def test_shared_samples_and_classes_that_are_not_trained_are_named(
             f"of {evaluated:.0f} labels of the validation are of class 4, and none of" in found["validation_mismatch"]
         )
     if backend == "jax":
-        batches = -(-int(evaluated) // 32)
+        batches = -(-int(evaluated) // BATCH)
         assert ended.run.steps(mode="eval") == list(range(EPOCHS * batches))
         assert mean_losses(ended.run, int(evaluated), batches) == pytest.approx(losses, rel=1e-5)
 
 
 def mean_losses(run: object, evaluated: int, batches: int) -> list[float]:
     """Return the mean loss of each evaluation, of the losses of its batches."""
-    sizes = [32] * (batches - 1) + [evaluated - 32 * (batches - 1)]
+    sizes = [BATCH] * (batches - 1) + [evaluated - BATCH * (batches - 1)]
     loss = run.tensor("loss")  # type: ignore[attr-defined]
     values = [float(loss.value(step, mode="eval")) for step in range(EPOCHS * batches)]
     parts = [values[at : at + batches] for at in range(0, len(values), batches)]

@@ -121,6 +121,9 @@ INITIAL_AVERAGES: Final = "initial_averages"
 (``<optimizer>/initial_averages``)."""
 INITIAL_AVERAGE: Final = "initial_average"
 """The check of such a normalization: 1 (``<layer>/initial_average``)."""
+SCALED_CLIP: Final = ("scaled_clip_limit", "scaled_clip_norm", "scale_at_clip")
+"""The checks of gradients that were clipped by their norm before a gradient scaler divided them by its scale
+(``GradScaler/scaled_clip_limit``): the limit, the norm before clipping, and the scale."""
 RECOMPILATIONS: Final = "recompilations"
 """The check of how often torch.compile has compiled a function again (``<function>: <guard>/recompilations``)."""
 ALL_RECOMPILATIONS: Final = "process/recompilations"

@@ -24,6 +24,7 @@ from leadline.frameworks.torch.diagnose.loaded_states import LoadedStates
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.diagnose.memory import OutOfMemoryWatch, is_out_of_memory, memory_by_owner
 from leadline.frameworks.torch.diagnose.rollouts import Rollouts
+from leadline.frameworks.torch.diagnose.scaled_clips import ScaledClips
 from leadline.frameworks.torch.diagnose.schedules import Schedules
 from leadline.frameworks.torch.diagnose.starting_over import StartingOver
 from leadline.frameworks.torch.hooks.clipping import Clipping
@@ -137,7 +138,9 @@ class TorchAdapter:
         lost = StartingOver(LatestOptimizer(), hook_guard)
         schedules = Schedules(hook_guard)
         loaded = LoadedStates(schedules, hook_guard)
+        self._clipping = Clipping(hook_guard, self._warn, callbacks)
         sources = (
+            ScaledClips(hook_guard, self._clipping, callbacks.wants_checks),
             EpochOrders(hook_guard, self._module_names.is_evaluating),
             Rollouts(hook_guard, callbacks.facts.of("episodes are")),
             DroppedExamples(hook_guard, callbacks.facts.of("examples that were left out are")),
@@ -160,7 +163,6 @@ class TorchAdapter:
             self._on_compile,
             self._on_compiled,
         )
-        self._clipping = Clipping(hook_guard, self._warn, callbacks)
         self._install(self._hooks)
         if not self._compiled.exist:
             self._install(self._model_calls)

@@ -121,6 +121,10 @@ INITIAL_AVERAGES: Final = "initial_averages"
 (``<optimizer>/initial_averages``)."""
 INITIAL_AVERAGE: Final = "initial_average"
 """The check of such a normalization: 1 (``<layer>/initial_average``)."""
+UNMOVED_AVERAGES: Final = "unmoved_averages"
+"""The check of a model like the trained one, which was called in evaluation mode and whose weights have changed since:
+how many of its normalizations have averages that are exactly 0 and 1, where those of the trained one are others
+(``<model>/unmoved_averages``)."""
 SCALED_CLIP: Final = ("scaled_clip_limit", "scaled_clip_norm", "scale_at_clip")
 """The checks of gradients that were clipped by their norm before a gradient scaler divided them by its scale
 (``GradScaler/scaled_clip_limit``): the limit, the norm before clipping, and the scale."""

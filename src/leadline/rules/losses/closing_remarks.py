@@ -142,6 +142,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         - the output of a linear layer or convolution, or what follows it, is added to itself;
         - at least 3 captured steps clipped gradients to a norm of less than a hundredth of the scale by which a
           ``GradScaler`` had multiplied them, and which it divided them by later;
+        - a model like the trained one, which was called without gradients in evaluation mode and whose weights have
+          changed since, has running averages of batch normalization that are exactly 0 and 1, and the trained one has
+          others;
         - all keys by which a compiled function of JAX draws random numbers were made of the same inputs at all captured
           steps, at least 5;
         - a compiled function of JAX without gradients is given the current parameters, does not use them, and has

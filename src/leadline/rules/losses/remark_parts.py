@@ -13,6 +13,7 @@ from leadline.rules.losses import (
     repeated_modules,
     scaled_clips,
     self_additions,
+    unmoved_averages,
 )
 
 
@@ -33,4 +34,5 @@ PARTS: Final[tuple[RemarkPart, ...]] = (
     random_keys,
     initial_parameters,
     scaled_clips,
+    unmoved_averages,
 )

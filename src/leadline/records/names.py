@@ -68,6 +68,9 @@ the same before that step (``<optimizer>/first_state/<part>``): ``lr``, ``steps`
 STARTED_OVER: Final = "schedule_started_over"
 """The check of such an optimizer: 1 if its schedule, which was not over, counts no step, else 0
 (``<optimizer>/schedule_started_over``)."""
+SCHEDULE_NOT_LOADED: Final = "schedule_not_loaded"
+"""The check of such an optimizer whose schedule counts no step, though the file that a state of as many parameters was
+loaded from has one of a schedule: the steps of that (``<optimizer>/schedule_not_loaded``)."""
 USES_INITIAL_PARAMETERS: Final = "uses_initial_parameters"
 """The check of how many arrays of the first train step a function computes with that is given the current parameters
 and does not use them (``<function>/uses_initial_parameters``)."""

@@ -137,7 +137,7 @@ class TorchAdapter:
         hook_guard = HookGuard(guard, callbacks.cost)
         lost = StartingOver(LatestOptimizer(), hook_guard)
         schedules = Schedules(hook_guard)
-        loaded = LoadedStates(schedules, hook_guard)
+        loaded = LoadedStates(schedules, lost.scheduled_steps, hook_guard)
         self._clipping = Clipping(hook_guard, self._warn, callbacks)
         sources = (
             ScaledClips(hook_guard, self._clipping, callbacks.wants_checks),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rule_scenarios import captured
 
-from leadline.records.names import SCALED_CLIP
+from leadline.records.names import SCALED_CLIP, UNACCUMULATED
 from leadline.rules.losses.closing_remarks import ClosingRemarks
 from leadline.testing.windows import verdicts
 
@@ -46,3 +46,16 @@ def test_a_copy_with_averages_of_the_start_is_named() -> None:
     (remark,) = remarks({"Net/unmoved_averages": 2.0})
     assert remark.startswith("another model (Net), whose weights change, too, is evaluated with running averages")
     assert "(in 2 of its layers)" in remark
+
+
+@pytest.mark.parametrize(
+    ("steps", "batches", "is_named"), [(8, 8, True), (16, 12, False), (2, 4, False), (8, 0, False)]
+)
+def test_batches_with_an_update_each_are_named_where_they_were_to_be_accumulated(
+    steps: int, batches: int, is_named: bool
+) -> None:
+    counts = dict(zip(UNACCUMULATED, (steps, batches), strict=True))
+    found = remarks({f"Accelerate/{check}": float(count) for check, count in counts.items()})
+    assert [remark.startswith(f"Accelerate is to accumulate gradients over {steps} batches") for remark in found] == (
+        [True] * is_named
+    )

@@ -27,6 +27,7 @@ from leadline.frameworks.torch.diagnose.rollouts import Rollouts
 from leadline.frameworks.torch.diagnose.scaled_clips import ScaledClips
 from leadline.frameworks.torch.diagnose.schedules import Schedules
 from leadline.frameworks.torch.diagnose.starting_over import StartingOver
+from leadline.frameworks.torch.diagnose.unaccumulated_batches import UnaccumulatedBatches
 from leadline.frameworks.torch.hooks.clipping import Clipping
 from leadline.frameworks.torch.hooks.compiled_models import CompiledModels
 from leadline.frameworks.torch.hooks.dynamo import hide_pending_functions
@@ -143,6 +144,7 @@ class TorchAdapter:
             ScaledClips(hook_guard, self._clipping, callbacks.wants_checks),
             EpochOrders(hook_guard, self._module_names.is_evaluating),
             Rollouts(hook_guard, callbacks.facts.of("episodes are")),
+            UnaccumulatedBatches(hook_guard, callbacks.facts.of("batches that are to be accumulated are")),
             DroppedExamples(hook_guard, callbacks.facts.of("examples that were left out are")),
         )
         checks = LoopChecks(self._names, self._registry, callbacks, lost, schedules, loaded, sources)

@@ -145,6 +145,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         - a model like the trained one, which was called without gradients in evaluation mode and whose weights have
           changed since, has running averages of batch normalization that are exactly 0 and 1, and the trained one has
           others;
+        - an Accelerator is to accumulate gradients, has never entered ``accumulate``, and as many backward passes, at
+          least 8, had an update each;
         - all keys by which a compiled function of JAX draws random numbers were made of the same inputs at all captured
           steps, at least 5;
         - a compiled function of JAX without gradients is given the current parameters, does not use them, and has

@@ -13,6 +13,7 @@ from leadline.rules.losses import (
     repeated_modules,
     scaled_clips,
     self_additions,
+    unaccumulated_batches,
     unmoved_averages,
 )
 
@@ -35,4 +36,5 @@ PARTS: Final[tuple[RemarkPart, ...]] = (
     initial_parameters,
     scaled_clips,
     unmoved_averages,
+    unaccumulated_batches,
 )

@@ -45,7 +45,7 @@ def test_other_clips_are_not_named(steps: list[dict[str, float]]) -> None:
 def test_a_copy_with_averages_of_the_start_is_named() -> None:
     (remark,) = remarks({"Net/unmoved_averages": 2.0})
     assert remark.startswith("another model (Net), whose weights change, too, is evaluated with running averages")
-    assert "(in 2 of its layers)" in remark
+    assert "as at the start, in 2 of its normalizations" in remark
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,8 @@ def remark(known: dict[str, int]) -> str:
     for name, layers in known.items():
         if layers:
             return (
-                f"another model ({name}), whose weights change, too, is evaluated with running averages of batch "
-                f"normalization that are exactly 0 and 1, as at the start (in {layers:,} of its layers), while those "
-                "of the trained model have moved: an average of weights that leaves out the buffers; copy them at each "
-                "update, as AveragedModel of torch.optim.swa_utils does"
+                f"another model ({name}), whose weights change, too, is evaluated with running averages of exactly 0 "
+                f"and 1, as at the start, in {layers:,} of its normalizations, where the trained model has others: an "
+                "average of weights that leaves out the buffers; copy these at each update, as AveragedModel does"
             )
     return ""

@@ -49,6 +49,7 @@ INFOS: Final = {
         TensorInfo("process/new_state", ("checks",), (), "float64"),
         TensorInfo("Adam/made_anew", ("checks",), (), "float64"),
         TensorInfo("Adam/state_not_loaded", ("checks",), (), "float64"),
+        TensorInfo("Adam/schedule_not_loaded", ("checks",), (), "float64"),
         TensorInfo("Adam/exp_avg_sq/moment_norm", ("checks",), (), "float64"),
         TensorInfo("Adam/rate_share", ("checks",), (), "float64"),
         TensorInfo("Adam/schedule_steps", ("checks",), (), "float64"),

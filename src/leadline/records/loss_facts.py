@@ -186,6 +186,10 @@ IS_ONE_OF_PAIRS: Final = "is_one_of_pairs"
 HAS_SELF_PAIRS: Final = "has_self_pairs"
 """1 if the predictions are products of N samples with the same N, that with itself is the largest of each, and no label
 asks for it; else 0; from 4 on."""
+OWN_NEGATIVES: Final = "own_negatives"
+"""The share of N samples, whose predictions are products with N others and whose labels are these in their order, that
+have another one with the same predictions for all samples, to the bit; 0 if there are not two that occur again; from 4
+on, up to 1,024."""
 LABELS_AT: Final = ("labels_at_same_position", "labels_at_next_position", "labels_at_position_after_next")
 """The share of the labels, without ignored ones, that are the token that the model is given at the same position of a
 sequence, at the next one, and at the one after it."""
@@ -275,6 +279,7 @@ FACTS: Final = (
     IS_WEIGHTED_BY_ITS_MEAN,
     IS_ONE_OF_PAIRS,
     HAS_SELF_PAIRS,
+    OWN_NEGATIVES,
     *LABELS_AT,
     LABELS_OF_PADDING,
     DOUBLED_FIRST,

@@ -68,6 +68,9 @@ the same before that step (``<optimizer>/first_state/<part>``): ``lr``, ``steps`
 STARTED_OVER: Final = "schedule_started_over"
 """The check of such an optimizer: 1 if its schedule, which was not over, counts no step, else 0
 (``<optimizer>/schedule_started_over``)."""
+SCHEDULE_NOT_LOADED: Final = "schedule_not_loaded"
+"""The check of such an optimizer whose schedule counts no step, though the file that a state of as many parameters was
+loaded from has one of a schedule: the steps of that (``<optimizer>/schedule_not_loaded``)."""
 USES_INITIAL_PARAMETERS: Final = "uses_initial_parameters"
 """The check of how many arrays of the first train step a function computes with that is given the current parameters
 and does not use them (``<function>/uses_initial_parameters``)."""
@@ -121,6 +124,16 @@ INITIAL_AVERAGES: Final = "initial_averages"
 (``<optimizer>/initial_averages``)."""
 INITIAL_AVERAGE: Final = "initial_average"
 """The check of such a normalization: 1 (``<layer>/initial_average``)."""
+UNACCUMULATED: Final = ("accumulation_steps", "unaccumulated_batches")
+"""The checks of an Accelerator that is told to accumulate (``Accelerate/accumulation_steps``): over how many batches,
+and how many backward passes so far had an update of their own, outside of ``accumulate``; 0 once one had not."""
+UNMOVED_AVERAGES: Final = "unmoved_averages"
+"""The check of a model like the trained one, which was called in evaluation mode and whose weights have changed since:
+how many of its normalizations have averages that are exactly 0 and 1, where those of the trained one are others
+(``<model>/unmoved_averages``)."""
+SCALED_CLIP: Final = ("scaled_clip_limit", "scaled_clip_norm", "scale_at_clip")
+"""The checks of gradients that were clipped by their norm before a gradient scaler divided them by its scale
+(``GradScaler/scaled_clip_limit``): the limit, the norm before clipping, and the scale."""
 RECOMPILATIONS: Final = "recompilations"
 """The check of how often torch.compile has compiled a function again (``<function>: <guard>/recompilations``)."""
 ALL_RECOMPILATIONS: Final = "process/recompilations"

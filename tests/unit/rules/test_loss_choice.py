@@ -33,3 +33,11 @@ def test_a_squared_error_of_classes_is_named_unless_another_one_is_of_numbers() 
     assert isinstance(told(squared_error=OF_CLASSES), Fired)
     assert isinstance(told(squared_error=OF_CLASSES, squared_error_1=OF_CLASSES), Fired)
     assert isinstance(told(squared_error=OF_NUMBERS, squared_error_1=OF_CLASSES), Clear)
+
+
+def test_items_that_are_their_own_negatives_are_named_where_they_are_many() -> None:
+    pairs = {facts.KIND: float(LossKind.CROSS_ENTROPY), facts.CLASSES: 64.0}
+    named = told(cross_entropy={**pairs, facts.OWN_NEGATIVES: 0.25})
+    assert isinstance(named, Fired)
+    assert "for 25 % of them the right output equals other ones" in named.message
+    assert isinstance(told(cross_entropy={**pairs, facts.OWN_NEGATIVES: 0.05}), Clear)

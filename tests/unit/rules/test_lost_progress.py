@@ -55,6 +55,13 @@ def test_fires_from_its_patience_on_parameters_that_are_initialized_again() -> N
     assert alone.tensors == (AGAIN,)
 
 
+def test_a_schedule_that_was_not_loaded_is_remarked() -> None:
+    verdict = judge({ANEW: 0.0, "Adam/schedule_not_loaded": 200.0})
+    assert isinstance(verdict, Clear)
+    (remark,) = verdict.product["remarks"]
+    assert "its schedule began at step 0, although the file has the state of a schedule at step 200" in remark
+
+
 def test_a_state_that_was_not_loaded_is_remarked() -> None:
     verdict = judge({ANEW: 0.0, LOADED: 1.0})
     assert isinstance(verdict, Clear)

@@ -35,7 +35,7 @@ RECORDED_FACTS: Final[Mapping[str, frozenset[str]]] = {
     | {facts.IS_SOFTMAX_OVER_BATCH, facts.IS_SWAPPED, facts.IS_NEGATED, facts.IGNORE_INDEX, facts.IGNORED_SHARE}
     | {*facts.LABELS_AT, facts.LABELS_OF_PADDING, facts.DOUBLED_FIRST, facts.IS_ONE_OF_PAIRS, facts.HAS_SELF_PAIRS}
     | {facts.HAS_CLASS_WEIGHTS, facts.WEIGHT_OF_LABELS, facts.HAS_MOVING_LABELS}
-    | {facts.IGNORED_TOKENS, facts.IS_WEIGHTED_BY_ITS_MEAN},
+    | {facts.IGNORED_TOKENS, facts.IS_WEIGHTED_BY_ITS_MEAN, facts.OWN_NEGATIVES},
     "Keras on PyTorch": _KERAS | {facts.IS_SOFTMAX_OVER_BATCH},
     "TensorFlow": _KERAS,
     "MXNet": _TRACED | _LABELS | _PROBABILITIES | _SHAPES,

@@ -24,8 +24,10 @@ from leadline.frameworks.torch.diagnose.loaded_states import LoadedStates
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.diagnose.memory import OutOfMemoryWatch, is_out_of_memory, memory_by_owner
 from leadline.frameworks.torch.diagnose.rollouts import Rollouts
+from leadline.frameworks.torch.diagnose.scaled_clips import ScaledClips
 from leadline.frameworks.torch.diagnose.schedules import Schedules
 from leadline.frameworks.torch.diagnose.starting_over import StartingOver
+from leadline.frameworks.torch.diagnose.unaccumulated_batches import UnaccumulatedBatches
 from leadline.frameworks.torch.hooks.clipping import Clipping
 from leadline.frameworks.torch.hooks.compiled_models import CompiledModels
 from leadline.frameworks.torch.hooks.dynamo import hide_pending_functions
@@ -136,10 +138,13 @@ class TorchAdapter:
         hook_guard = HookGuard(guard, callbacks.cost)
         lost = StartingOver(LatestOptimizer(), hook_guard)
         schedules = Schedules(hook_guard)
-        loaded = LoadedStates(schedules, hook_guard)
+        loaded = LoadedStates(schedules, lost.scheduled_steps, hook_guard)
+        self._clipping = Clipping(hook_guard, self._warn, callbacks)
         sources = (
+            ScaledClips(hook_guard, self._clipping, callbacks.wants_checks),
             EpochOrders(hook_guard, self._module_names.is_evaluating),
             Rollouts(hook_guard, callbacks.facts.of("episodes are")),
+            UnaccumulatedBatches(hook_guard, callbacks.facts.of("batches that are to be accumulated are")),
             DroppedExamples(hook_guard, callbacks.facts.of("examples that were left out are")),
         )
         checks = LoopChecks(self._names, self._registry, callbacks, lost, schedules, loaded, sources)
@@ -160,7 +165,6 @@ class TorchAdapter:
             self._on_compile,
             self._on_compiled,
         )
-        self._clipping = Clipping(hook_guard, self._warn, callbacks)
         self._install(self._hooks)
         if not self._compiled.exist:
             self._install(self._model_calls)

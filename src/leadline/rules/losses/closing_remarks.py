@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from leadline.records.json_object import JsonObject
 from leadline.records.loss_roles import role_of
@@ -17,18 +17,12 @@ from leadline.rules.bounds import PositiveInt
 from leadline.rules.losses import (
     competing_losses,
     constant_loss,
-    dropped_examples,
-    epoch_orders,
     gradient_sizes,
     ignored_classes,
-    initial_parameters,
     logged_norms,
     policy_remarks,
-    random_keys,
-    repeated_modules,
     rollout_remarks,
     schedules,
-    self_additions,
     update_sizes,
     watched_metrics,
 )
@@ -39,6 +33,7 @@ from leadline.rules.losses.given_loss import NEEDS, GivenLoss, given_losses
 from leadline.rules.losses.gradient_sizes import GradientSizes
 from leadline.rules.losses.last_evaluation import MARGIN, MIN_LABELS, LastEvaluation
 from leadline.rules.losses.logged_norms import LoggedNorm
+from leadline.rules.losses.remark_parts import PARTS
 from leadline.rules.losses.schedules import RateSchedule
 from leadline.rules.losses.still_evaluations import StillEvaluation
 from leadline.rules.losses.token_remarks import GivenTokens
@@ -63,25 +58,6 @@ _OTHERS: Final = frozenset({CHECKS, "gradient_norms", "scalars"})
 _Key = tuple[str, str]
 
 
-class _Part(Protocol):
-    """A module with one remark on a fact that is captured."""
-
-    NEED: TensorNeed
-
-    def note(self, known: dict[str, Any], window: Window) -> None: ...
-    def remark(self, known: dict[str, Any]) -> str: ...
-
-
-_PARTS: Final[tuple[_Part, ...]] = (
-    epoch_orders,
-    repeated_modules,
-    self_additions,
-    dropped_examples,
-    random_keys,
-    initial_parameters,
-)
-
-
 @dataclass(slots=True)
 class _Known:
     """The run so far."""
@@ -102,7 +78,7 @@ class _Known:
     """By worker and optimizer."""
     norms: dict[_Key, LoggedNorm] = field(default_factory=dict)
     """By worker and logged metric."""
-    by_part: list[dict[str, Any]] = field(default_factory=lambda: [{} for _ in _PARTS])
+    by_part: list[dict[str, Any]] = field(default_factory=lambda: [{} for _ in PARTS])
     """What each of the parts has noted."""
     ignored: dict[_Key, GivenLoss] = field(default_factory=dict)
     """By worker and loss, those that ignore one of their classes."""
@@ -164,6 +140,13 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
           shuffles stayed the same;
         - a list of PyTorch's modules holds one module with weights several times;
         - the output of a linear layer or convolution, or what follows it, is added to itself;
+        - at least 3 captured steps clipped gradients to a norm of less than a hundredth of the scale by which a
+          ``GradScaler`` had multiplied them, and which it divided them by later;
+        - a model like the trained one, which was called without gradients in evaluation mode and whose weights have
+          changed since, has running averages of batch normalization that are exactly 0 and 1, and the trained one has
+          others;
+        - an Accelerator is to accumulate gradients, has never entered ``accumulate``, and as many backward passes, at
+          least 8, had an update each;
         - all keys by which a compiled function of JAX draws random numbers were made of the same inputs at all captured
           steps, at least 5;
         - a compiled function of JAX without gradients is given the current parameters, does not use them, and has
@@ -248,7 +231,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                 gradient_sizes.NEED,
                 schedules.NEED,
                 logged_norms.NEED,
-                *(part.NEED for part in _PARTS),
+                *(part.NEED for part in PARTS),
                 watched_metrics.NEED,
                 rollout_remarks.NEED,
                 policy_remarks.NEED,
@@ -262,7 +245,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         update_sizes.note_ratios(known.ratios, window)
         RateSchedule.note(known.schedules, window)
         LoggedNorm.note(known.norms, window)
-        for part, seen in zip(_PARTS, known.by_part, strict=True):
+        for part, seen in zip(PARTS, known.by_part, strict=True):
             part.note(seen, window)
         watched_metrics.note(known.watched, window)
         ignored_classes.note(known.ignored, window)
@@ -316,7 +299,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         remarks = [
             *(competing or constant or [self._of_length(known) or _of_updates(known) or _of_training(known)]),
             *[remark for (_, name), schedule in known.schedules.items() if (remark := schedule.remark(name))][:1],
-            *[part.remark(seen) for part, seen in zip(_PARTS, known.by_part, strict=True)],
+            *[part.remark(seen) for part, seen in zip(PARTS, known.by_part, strict=True)],
             ignored_classes.remark(known.ignored),
             *dict.fromkeys(rollout_remarks.remarks(known.rollouts)),
             *policy_remarks.remarks(known.policies),

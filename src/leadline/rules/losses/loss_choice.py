@@ -34,8 +34,10 @@ class LossChoice(LossCallRule, frozen=True, kw_only=True):
         weights of such a loss are 1.4 times as large, as a mean over at least 16 labels, as over the classes among them
         (PyTorch); and if N samples, at least 4, are given N x N outputs, products of the samples with N others, and one
         label for all; or products of the samples with themselves, of which the one with itself is the largest of each
-        and never its label; and if the mean of a cross entropy over several labels is multiplied by a function of its
-        own exponential, as ``(1 - exp(-loss)) ** 2`` (PyTorch): a focal loss does that for each sample.
+        and never its label; or products whose labels are 0 to N - 1 in this order, where for more than 10 % of the
+        samples another output is the same as the right one, to the bit, for every sample; and if the mean of a cross
+        entropy over several labels is multiplied by a function of its own exponential, as ``(1 - exp(-loss)) ** 2``
+        (PyTorch): a focal loss does that for each sample.
     Not a number:
         Labels that contain NaN are not just 0 and 1.
     Blind spots:

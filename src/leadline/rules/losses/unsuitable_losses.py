@@ -44,12 +44,17 @@ _PAIRS: Final = Advice(
 _SELF_PAIRS: Final = Advice(
     "masked_fill of the diagonal with -inf before the loss, so that no sample is a candidate for itself"
 )
+_OWN_NEGATIVES: Final = Advice(
+    "masked_fill with -inf where the item of a column is that of the row and not on the diagonal, or batches in which "
+    "an item occurs once (a sampler without duplicates)"
+)
 _WEIGHTED_BY_ITS_MEAN: Final = Advice(
     "the losses of the samples (reduction='none') for the factor, and the mean at the end; with one sample, or for the "
     "loss of a whole group, a factor of the mean is right"
 )
 REGRESSION_OF_CLASSES: Final = "regression_of_classes"
 _HEAVIER: Final = 1.4
+_MANY: Final = 0.1
 _LIKELIHOODS: Final = frozenset(
     {LossKind.CROSS_ENTROPY, LossKind.NLL, LossKind.BINARY_CROSS_ENTROPY, LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS}
 )
@@ -101,6 +106,17 @@ def _of_classes(loss: GivenLoss) -> Mistake | None:
             "included: they are the largest, and no label asks for them",
             _SELF_PAIRS,
             facts.HAS_SELF_PAIRS,
+            is_certain=False,
+        )
+    share = loss.number(facts.OWN_NEGATIVES)
+    if share > _MANY:
+        return Mistake(
+            "own_negatives",
+            f"{loss.loss} is given an output for each pair of {samples} samples, and for {percent(share)} of them the "
+            "right output equals other ones at all samples, to the bit, as where an item occurs several times in the "
+            "batch: it is its own negative",
+            _OWN_NEGATIVES,
+            facts.OWN_NEGATIVES,
             is_certain=False,
         )
     if not loss.has(facts.IS_ONE_OF_PAIRS):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from leadline.records.formatting import counted
-from leadline.records.names import INITIALIZED_AGAIN, MADE_ANEW, STATE_NOT_LOADED
+from leadline.records.names import INITIALIZED_AGAIN, MADE_ANEW, SCHEDULE_NOT_LOADED, STATE_NOT_LOADED
 from leadline.rules import Advice, Clear, Fired, Needs, Rule, TensorNeed, TensorReading, Undecided, Verdict, Window
 from leadline.rules.bounds import PositiveInt
 from leadline.rules.messages import and_more, fired, suspected
 
 _EVERY: Final = 10
+_REMARKED: Final = (STATE_NOT_LOADED, SCHEDULE_NOT_LOADED)
 _ANEW_ADVICE: Final = Advice(
     "making the optimizer once, before the first epoch (a scheduler changes its learning rate); usually it is made "
     "inside of the loop over the epochs, or by a function that trains for one"
@@ -36,7 +37,9 @@ class LostProgress(Rule, frozen=True, kw_only=True):
         little. Fires too if a parameter was initialized, by a function of ``torch.nn.init``, at least ``patience``
         times between updates of one optimizer. Undecided while one of the counts is between 1 and that. At the end of a
         run it remarks that an optimizer began without a state, although the file that its model was loaded from has one
-        of an optimizer with as many parameters.
+        of an optimizer with as many parameters; and that an optimizer began with a loaded state of several steps, and
+        its schedule, from the same initial rate, at step 0, although such a file has the state of a schedule at a later
+        one.
     Not a number:
         Only these counts are evaluated.
     Blind spots:
@@ -66,13 +69,13 @@ class LostProgress(Rule, frozen=True, kw_only=True):
         return Needs(
             tuple(
                 TensorNeed("checks", regex=f"/{check}$", statistics=("value",), modes=("train",), every=_EVERY)
-                for check in (MADE_ANEW, INITIALIZED_AGAIN, STATE_NOT_LOADED)
+                for check in (MADE_ANEW, INITIALIZED_AGAIN, *_REMARKED)
             )
         )
 
     def evaluate(self, window: Window) -> Verdict:
         readings = [reading for reading in window.readings("value") if reading.value == reading.value]
-        counts = [reading for reading in readings if not reading.tensor.endswith(STATE_NOT_LOADED)]
+        counts = [reading for reading in readings if not reading.tensor.endswith(_REMARKED)]
         if not counts:
             return Undecided("no step of an optimizer was observed")
         worst = max(counts, key=lambda reading: reading.value)
@@ -81,7 +84,7 @@ class LostProgress(Rule, frozen=True, kw_only=True):
         if worst.value:
             is_of_optimizers = worst.tensor.endswith(MADE_ANEW)
             return suspected(int(worst.value), self.patience, "optimizers" if is_of_optimizers else "initializations")
-        remarks = [_remark(reading) for reading in readings if reading.value > 0]
+        remarks = [_remark(reading) for reading in readings if reading.value > 0 and reading.tensor.endswith(_REMARKED)]
         return Clear({"remarks": remarks[:1]} if remarks else {})
 
     def _made_anew(self, worst: TensorReading) -> Fired:
@@ -111,6 +114,12 @@ def _owner(reading: TensorReading) -> str:
 
 
 def _remark(reading: TensorReading) -> str:
+    if reading.tensor.endswith(SCHEDULE_NOT_LOADED):
+        return (
+            f"the state of {_owner(reading)} was loaded, and its schedule began at step 0, although the file has the "
+            f"state of a schedule at step {reading.value:,.0f}: if this training goes on with that one, load it, too "
+            "(scheduler.load_state_dict)"
+        )
     return (
         f"{_owner(reading)} began without a state, although the file that its model was loaded from has one of an "
         "optimizer with as many parameters: if this training goes on with that one, load it, too"

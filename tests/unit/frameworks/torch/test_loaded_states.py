@@ -46,7 +46,7 @@ def checks(folder: Path, optimizer: torch.optim.Optimizer, prepare: Callable[[],
     return {name: values[max(values)] for name, values in found.items()}
 
 
-def restarted(optimizer: torch.optim.Optimizer) -> object:
+def restarted(optimizer: torch.optim.Optimizer) -> torch.optim.lr_scheduler.LambdaLR:
     return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5**step)
 
 
@@ -115,3 +115,26 @@ def test_the_norm_is_that_of_the_squares(kind: type[torch.optim.Optimizer], name
 
 def test_there_is_none_without_moments() -> None:
     assert moment_norms(stepped(kind=torch.optim.SGD)) == {}
+
+
+@pytest.mark.parametrize(("is_stored", "is_loaded"), [(True, False), (True, True), (False, False)])
+def test_a_schedule_in_the_file_that_nobody_loads_is_known(tmp_path: Path, is_stored: bool, is_loaded: bool) -> None:
+    first, file = made(), tmp_path / "checkpoint.pt"
+    before = restarted(first)
+    for _ in range(3):
+        train(first)
+        before.step()
+    state = {"model": torch.nn.Linear(3, 2).state_dict(), "optimizer": first.state_dict()}
+    torch.save(state | ({"parts": [before.state_dict()]} if is_stored else {}), file)
+    optimizer, alive = made(), list[torch.optim.lr_scheduler.LambdaLR]()
+
+    def prepare() -> None:
+        schedule = restarted(optimizer)
+        alive.append(schedule)
+        loaded = torch.load(file)
+        optimizer.load_state_dict(loaded["optimizer"])
+        if is_loaded:
+            schedule.load_state_dict(loaded["parts"][0])
+
+    found = checks(tmp_path / "run", optimizer, prepare)
+    assert found.get("AdamW/schedule_not_loaded") == (3.0 if is_stored and not is_loaded else None)

@@ -149,6 +149,26 @@ def test_weights_need_enough_labels_and_pairs_one_label() -> None:
         assert facts.IS_ONE_OF_PAIRS not in only(F.cross_entropy(of_layer, zeros))
 
 
+def test_an_item_that_occurs_several_times_in_a_batch_is_its_own_negative() -> None:
+    torch.manual_seed(1)
+    users, items = nn.Embedding(12, 8), nn.Embedding(12, 8)
+    own, ids = torch.arange(12), torch.tensor([0, 1, 2, 0, 3, 4, 5, 1, 6, 7, 8, 9])
+
+    def share(logits: torch.Tensor, labels: torch.Tensor = own) -> float | None:
+        return only(F.cross_entropy(logits, labels)).get(facts.OWN_NEGATIVES)
+
+    logits = users(own) @ F.normalize(items(ids)).T / 0.1
+    expected = np.mean([np.sum(ids.numpy() == item) > 1 for item in ids.numpy()])
+    assert share(logits) == pytest.approx(expected)
+    assert share(users(own) @ items(own).T) == 0.0, "each item once"
+    assert share(logits, own.roll(1)) == 0.0, "labels that are not those of the pairs"
+    is_same = (ids[:, None] == ids) & ~torch.eye(12, dtype=torch.bool)
+    assert not share(logits.masked_fill(is_same, float("-inf"))), "masked"
+    dead = F.relu(items(own) * torch.where(own < 6, 1.0, 0.0)[:, None])
+    assert share(users(own) @ dead.T) == 0.0, "items that are all zeros are alike without being the same"
+    assert share(users(own) @ (items(own) * 0).T) == 0.0
+
+
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_labels_with_a_gradient_are_told_from_two_views(by_hand: bool) -> None:
     critic, reward = nn.Linear(3, 1), torch.rand(8, 1)

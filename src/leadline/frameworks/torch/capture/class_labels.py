@@ -11,6 +11,7 @@ from leadline.records import loss_facts as facts
 
 _MIN_LABELS, _MIN_SAMPLES = 16, 4
 _MAX_COMPARED: Final = 1 << 20
+_MAX_PAIRED, _COMPARED_ROWS = 1024, 32
 _MAX_NODES: Final = 12
 _SCALINGS: Final = frozenset({"LogSoftmaxBackward0", "MulBackward0", "DivBackward0"})
 _PRODUCTS: Final = frozenset({"MmBackward0", "BmmBackward0"})
@@ -36,7 +37,26 @@ def class_label_facts(likelihood: Any) -> dict[str, torch.Tensor]:
         of_themselves = values.diagonal()
         is_largest = (of_themselves == values.amax(1)).all() & (labels != torch.arange(samples).to(labels)).all()
         found[facts.HAS_SELF_PAIRS] = is_largest.double() * float(operands[0] is operands[1])
+        if samples <= _MAX_PAIRED:
+            found[facts.OWN_NEGATIVES] = _own_negatives(labels, values)
     return found
+
+
+def _own_negatives(labels: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Return the share of N samples, each with its own output of N, that have another output with the same values.
+
+    It is 0 unless two outputs have such others: those of one that is all zeros do, too.
+
+    Shape:
+        labels: ``(N,)``; values: ``(N, N)``.
+    """
+    are_own = (labels == torch.arange(len(labels)).to(labels)).all()
+    is_same = torch.ones_like(values, dtype=torch.bool)
+    for row in values[:_COMPARED_ROWS]:
+        is_same = is_same & (row[:, None] == row)
+    others = is_same.sum(1) > 1
+    is_first = ~is_same.tril(-1).any(1)
+    return others.double().mean() * are_own * ((others & is_first).sum() > 1)
 
 
 def _paired(likelihood: Any) -> list[Any]:

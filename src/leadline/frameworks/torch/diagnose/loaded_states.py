@@ -14,7 +14,7 @@ from leadline.frameworks.torch.capture.step_count import counted_steps
 from leadline.frameworks.torch.diagnose.schedules import Schedules
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import HookGuard
-from leadline.records.names import FIRST_STATE, LOADED_STATE, MOMENT_NORM, STARTED_OVER
+from leadline.records.names import FIRST_STATE, LOADED_STATE, MOMENT_NORM, SCHEDULE_NOT_LOADED, STARTED_OVER
 
 _MAX_ELEMENTS: Final = 1 << 18
 """The elements of moments whose norm is taken."""
@@ -40,8 +40,12 @@ class LoadedStates:
     Loading is replaced, and waits for one number of the device, as the first step after it does.
     """
 
-    def __init__(self, schedules: Schedules, guard: HookGuard) -> None:
-        self._schedules, self._guard = schedules, guard
+    def __init__(self, schedules: Schedules, steps_in_file: Callable[[Any], int], guard: HookGuard) -> None:
+        """
+        Args:
+            steps_in_file: Returns the steps of a schedule in the file with the state of such an optimizer; 0: none.
+        """
+        self._schedules, self._steps_in_file, self._guard = schedules, steps_in_file, guard
         self._loaded: weakref.WeakKeyDictionary[Any, _State] = weakref.WeakKeyDictionary()
         self._begun: weakref.WeakSet[Any] = weakref.WeakSet()
         self._found: weakref.WeakKeyDictionary[Any, dict[str, float]] = weakref.WeakKeyDictionary()
@@ -80,7 +84,10 @@ class LoadedStates:
         initial = [rate for rate in loaded.initial_rates if isinstance(rate, (int, float))]
         is_new = bool(counts) and not any(counts) and loaded.initial_rates == first.initial_rates and bool(initial)
         is_over = is_new and loaded.parts.get("lr", 0.0) < _OVER * max(initial)
-        return found | {STARTED_OVER: float(is_new and not is_over)}
+        has_started_over = is_new and not is_over
+        steps = self._steps_in_file(optimizer) if has_started_over and loaded.parts.get("steps") else 0
+        found |= {SCHEDULE_NOT_LOADED: float(steps)} if steps else {}
+        return found | {STARTED_OVER: float(has_started_over)}
 
     def _make_load_state(self, original: Callable[..., Any]) -> Callable[..., Any]:
         guard, note = self._guard, self._note

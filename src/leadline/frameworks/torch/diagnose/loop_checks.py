@@ -30,6 +30,7 @@ from leadline.frameworks.torch.diagnose.unmanaged_parameters import (
     UnmanagedParameters,
     unregistered_tensors,
 )
+from leadline.frameworks.torch.diagnose.unmoved_averages import UnmovedAverages
 from leadline.frameworks.torch.diagnose.watched_metrics import watched_metrics
 from leadline.frameworks.torch.naming.model_names import (
     ModuleRegistry,
@@ -118,7 +119,7 @@ class LoopChecks:
         self.called = CalledModules()
         """Modules of captured forward passes that belong to no trained model."""
         self._stale_gradients, self._batch_norms = StaleGradients(), FrozenBatchNorms()
-        self._recompilations = Recompilations()
+        self._recompilations, self._unmoved = Recompilations(), UnmovedAverages()
         self._models: weakref.WeakKeyDictionary[Any, _OptimizerChecks] = weakref.WeakKeyDictionary()
         self._once_held: dict[int, weakref.ref[torch.Tensor]] = {}
         """By id, the parameters of all optimizers that were inspected, also of those that are gone."""
@@ -159,9 +160,13 @@ class LoopChecks:
 
     def call_without_gradients(self, called: torch.nn.Module) -> None:
         """Handle a call of an outermost module without gradients."""
+        is_trained = False
         for model in list(self._models.values()):
             if any(reference() is called for reference in model.roots):
                 model.modes.on_call_without_gradients(called)
+                is_trained = True
+        if not is_trained and self._models:
+            self._unmoved.note(called)
 
     def loss_without_gradients(self) -> None:
         """Handle a loss that was computed, as one number, without gradients."""
@@ -214,8 +219,10 @@ class LoopChecks:
                 results[f"{model.name}/other_calls_with_dropout"] = float(calls.others)
         else:
             results[f"{model.name}/train_steps_in_eval_mode"] = _NO_MODES
-        trained = (reference() for other in self._models.values() for reference in other.roots)
-        self.called.parameters.discard_those_of(root for root in trained if root is not None)
+        roots = (reference() for other in self._models.values() for reference in other.roots)
+        trained = [root for root in roots if root is not None]
+        self.called.parameters.discard_those_of(trained)
+        results |= self._unmoved.results(trained)
         for unmanaged in (model.unmanaged, self.called.parameters):
             for name, is_outside in unmanaged.find(list(self._models), self._once_held).items():
                 results[f"{name}/outside_optimizers"] = float(is_outside)

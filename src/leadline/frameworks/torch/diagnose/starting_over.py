@@ -17,6 +17,7 @@ from leadline.frameworks.torch.naming.model_names import ParameterNames, paramet
 from leadline.records.names import INITIALIZED_AGAIN, MADE_ANEW, STATE_NOT_LOADED
 
 _OF_OPTIMIZER: Final = frozenset({"state", "param_groups"})
+_OF_SCHEDULE: Final = frozenset({"last_epoch", "_step_count"})
 _MAX_DEPTH: Final = 3
 _MAX_ENTRIES: Final = 256
 """Entries of a mapping that are looked at, unless they are tensors."""
@@ -56,13 +57,17 @@ class _Parameter:
 class _Checkpoint:
     """A file that was loaded, with tensors of a model and the state of an optimizer."""
 
-    __slots__ = ("models", "parameters", "tensors")
+    __slots__ = ("models", "parameters", "scheduled_steps", "tensors")
 
-    def __init__(self, tensors: Mapping[int, weakref.ref[torch.Tensor]], parameters: frozenset[int]) -> None:
+    def __init__(
+        self, tensors: Mapping[int, weakref.ref[torch.Tensor]], parameters: frozenset[int], scheduled_steps: int
+    ) -> None:
         self.tensors = tensors
         """The tensors outside of optimizers, by id."""
         self.parameters = parameters
         """The numbers of parameters of the optimizers in it."""
+        self.scheduled_steps = scheduled_steps
+        """The most steps of a schedule in it; 0: it has none."""
         self.models: list[weakref.ref[torch.nn.Module]] = []
         """The modules whose state was loaded from it."""
 
@@ -146,6 +151,12 @@ class StartingOver:
                 return True
         return False
 
+    def scheduled_steps(self, optimizer: torch.optim.Optimizer) -> int:
+        """Return the steps of a schedule in the latest file with the state of such an optimizer; 0: it has none."""
+        count = len(parameters_of(optimizer))
+        fitting = [checkpoint for checkpoint in self._checkpoints if count in checkpoint.parameters]
+        return fitting[-1].scheduled_steps if fitting else 0
+
     # The functions below run inside the user's training.
 
     def _make_initializer(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -199,7 +210,8 @@ class StartingOver:
         tensors: dict[int, weakref.ref[torch.Tensor]] = {}
         counts = frozenset(_walk(loaded, tensors, _MAX_DEPTH))
         if counts and tensors:
-            self._checkpoints = [*self._checkpoints, _Checkpoint(tensors, counts)][-_MAX_CHECKPOINTS:]
+            steps = max(_scheduled_steps(loaded, _MAX_DEPTH), default=0)
+            self._checkpoints = [*self._checkpoints, _Checkpoint(tensors, counts, steps)][-_MAX_CHECKPOINTS:]
 
     def _note_model(self, module: torch.nn.Module, state: object) -> None:
         if not isinstance(state, Mapping):
@@ -226,3 +238,16 @@ def _walk(loaded: object, tensors: dict[int, weakref.ref[torch.Tensor]], depth: 
     tensors |= {id(value): weakref.ref(value) for value in values if isinstance(value, torch.Tensor)}
     for entry in entries[:_MAX_ENTRIES] if depth else ():
         yield from _walk(entry, tensors, depth - 1)
+
+
+def _scheduled_steps(loaded: object, depth: int) -> Iterator[int]:
+    """Yield the steps of the schedules whose state is in something that was loaded."""
+    if isinstance(loaded, Mapping) and loaded.keys() >= _OF_SCHEDULE:
+        steps = loaded["last_epoch"]
+        if isinstance(steps, int):
+            yield steps
+        return
+    values = list(loaded.values()) if isinstance(loaded, Mapping) else loaded
+    if isinstance(values, (list, tuple)) and depth:
+        for value in [value for value in values if isinstance(value, (Mapping, list, tuple))][:_MAX_ENTRIES]:
+            yield from _scheduled_steps(value, depth - 1)

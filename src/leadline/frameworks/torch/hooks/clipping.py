@@ -70,6 +70,8 @@ class Clipping:
         self._norms = callbacks.facts.of("norms of clipping are")
         self.clips: list[_Clip] = []
         """The latest calls."""
+        self.on_clip: Callable[[Any, Any, Any], None] | None = None
+        """Called with the parameters, the limit and the norm of each clip by norm."""
         self._local = _Local()
         self._patches = Patches()
         self._sharded: Any = None
@@ -144,6 +146,8 @@ class Clipping:
         def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, *args: Any, **kwargs: Any) -> Any:
             if not torch.compiler.is_compiling():
                 begun_ns, parameters = clock(), _as_list(parameters)
+                if self.on_clip is not None:
+                    guard.run(self.on_clip, parameters, max_norm, total_norm)
                 if not guard.defer_with(begun_ns, store_read, norms.call, read_plain, parameters, max_norm, total_norm):
                     guard.run(norms.call, record, parameters, max_norm, total_norm)
             return original(parameters, max_norm, total_norm, *args, **kwargs)
@@ -158,6 +162,8 @@ class Clipping:
                 return original(parameters, max_norm, norm_type, *args, **kwargs)
             parameters = _as_list(parameters)
             result = original(parameters, max_norm, norm_type, *args, **kwargs)
+            if self.on_clip is not None:
+                guard.run(self.on_clip, parameters, max_norm, result)
             guard.run(norms.call, record, parameters, max_norm, result, norm_type)
             return result
 

@@ -1,0 +1,61 @@
+"""Remarks on one fact each."""
+
+from __future__ import annotations
+
+import pytest
+from rule_scenarios import captured
+
+from leadline.records.names import SCALED_CLIP, UNACCUMULATED
+from leadline.rules.losses.closing_remarks import ClosingRemarks
+from leadline.testing.windows import verdicts
+
+
+def remarks(*steps: dict[str, float]) -> list[str]:
+    """Return the remarks after steps with these checks."""
+    parts = [
+        captured(step, {name: {"value": number} for name, number in checks.items()} | {"loss": {"value": 1.0}})
+        for step, checks in enumerate(steps)
+    ]
+    return list(verdicts(ClosingRemarks(), parts)[-1][1].product["remarks"])
+
+
+def clip(limit: float, norm: float, scale: float) -> dict[str, float]:
+    return {f"GradScaler/{check}": number for check, number in zip(SCALED_CLIP, (limit, norm, scale), strict=True)}
+
+
+def test_a_clip_far_below_the_scale_of_the_gradients_is_named() -> None:
+    (remark,) = remarks(*[clip(1.0, 5000.0, 1024.0)] * 3)
+    assert remark.startswith("gradients were clipped to a norm of 1 at 3 captured steps while the GradScaler still")
+    assert "by 1,024: after the division 0.000977 is left" in remark
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [clip(1.0, 5000.0, 1024.0)] * 2,
+        [clip(1024.0, 5000.0, 1024.0)] * 3,  # the limit was multiplied, too
+        [clip(1.0, 0.5, 1024.0)] * 3,  # nothing was clipped
+        [clip(float("inf"), 5000.0, 1024.0)] * 3,  # the norm alone was asked for
+    ],
+)
+def test_other_clips_are_not_named(steps: list[dict[str, float]]) -> None:
+    assert remarks(*steps) == []
+
+
+def test_a_copy_with_averages_of_the_start_is_named() -> None:
+    (remark,) = remarks({"Net/unmoved_averages": 2.0})
+    assert remark.startswith("another model (Net), whose weights change, too, is evaluated with running averages")
+    assert "as at the start, in 2 of its normalizations" in remark
+
+
+@pytest.mark.parametrize(
+    ("steps", "batches", "is_named"), [(8, 8, True), (16, 12, False), (2, 4, False), (8, 0, False)]
+)
+def test_batches_with_an_update_each_are_named_where_they_were_to_be_accumulated(
+    steps: int, batches: int, is_named: bool
+) -> None:
+    counts = dict(zip(UNACCUMULATED, (steps, batches), strict=True))
+    found = remarks({f"Accelerate/{check}": float(count) for check, count in counts.items()})
+    assert [remark.startswith(f"Accelerate is to accumulate gradients over {steps} batches") for remark in found] == (
+        [True] * is_named
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from leadline.records.json_object import JsonObject
 from leadline.records.loss_roles import role_of
@@ -21,10 +21,8 @@ from leadline.rules.losses import (
     epoch_orders,
     gradient_sizes,
     ignored_classes,
-    initial_parameters,
     logged_norms,
     policy_remarks,
-    random_keys,
     repeated_modules,
     rollout_remarks,
     schedules,
@@ -39,6 +37,7 @@ from leadline.rules.losses.given_loss import NEEDS, GivenLoss, given_losses
 from leadline.rules.losses.gradient_sizes import GradientSizes
 from leadline.rules.losses.last_evaluation import MARGIN, MIN_LABELS, LastEvaluation
 from leadline.rules.losses.logged_norms import LoggedNorm
+from leadline.rules.losses.program_remarks import OF_PROGRAMS, Part
 from leadline.rules.losses.schedules import RateSchedule
 from leadline.rules.losses.still_evaluations import StillEvaluation
 from leadline.rules.losses.token_remarks import GivenTokens
@@ -63,22 +62,12 @@ _OTHERS: Final = frozenset({CHECKS, "gradient_norms", "scalars"})
 _Key = tuple[str, str]
 
 
-class _Part(Protocol):
-    """A module with one remark on a fact that is captured."""
-
-    NEED: TensorNeed
-
-    def note(self, known: dict[str, Any], window: Window) -> None: ...
-    def remark(self, known: dict[str, Any]) -> str: ...
-
-
-_PARTS: Final[tuple[_Part, ...]] = (
+_PARTS: Final[tuple[Part, ...]] = (
     epoch_orders,
     repeated_modules,
     self_additions,
     dropped_examples,
-    random_keys,
-    initial_parameters,
+    *OF_PROGRAMS,
 )
 
 
@@ -168,6 +157,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
           steps, at least 5;
         - a compiled function of JAX without gradients is given the current parameters, does not use them, and has
           arrays of the first train step as constants;
+        - a step of JAX looks up rows of a table among its inputs by at least two different indices, also among its
+          inputs, at or beyond the table's length, without a mode, and compares them with nothing but 0;
         - a loss of class indices ignores one of its classes, of fewer than the model is given tokens, at more than 4
           different tokens between other labels;
         - a trainer of TRL has left out more than 10 % of the examples of a data set;

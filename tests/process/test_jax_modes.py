@@ -69,7 +69,7 @@ def test_indices_beyond_a_table_are_found(tmp_path: Path) -> None:
     assert ended.status == 0, ended.err
     assert json.loads(ended.lines[-1]) == {
         "default": 0.5,
-        "column_of_rows": -1.0,
+        "of_parts": 1.0,
         "within_functions": 0.5,
         "for_samples": -1.0,
         "modulo": -1.0,

@@ -78,7 +78,7 @@ class TableIndices:
 def _lookups(jaxpr: Any) -> list[_Lookup]:
     graph = ProgramGraph(jaxpr)
     compared = set(_compared(graph))
-    found: dict[tuple[int, int], _Lookup] = {}
+    found: dict[tuple[int, int, str], _Lookup] = {}
     for table, equation in graph.equations(primitives.gather_p):
         dimensions = equation.params["dimension_numbers"]
         mapped = dimensions.start_index_map
@@ -89,7 +89,8 @@ def _lookups(jaxpr: Any) -> list[_Lookup]:
         is_table = source >= 0 and not views and np.issubdtype(table.variable.aval.dtype, np.floating)
         if is_table and indices >= 0 and indices not in compared:
             length = table.variable.aval.shape[mapped[0]]
-            found.setdefault((source, indices), _Lookup(source, indices, tuple(reversed(taken)), length))
+            part = str([(view.primitive, view.params) for view in taken])
+            found.setdefault((source, indices, part), _Lookup(source, indices, tuple(reversed(taken)), length))
     return list(found.values())
 
 

@@ -1,4 +1,4 @@
-"""JAX: steps in evaluation mode, and steps that all draw the same random numbers, are found."""
+"""JAX: steps in evaluation mode, equal random numbers, and indices beyond tables are found."""
 
 from __future__ import annotations
 
@@ -62,3 +62,21 @@ def test_functions_that_use_the_first_parameters_in_place_of_the_given_ones_are_
     ended = finish(words, tmp_path, env=environment(**ON_JAX, PYTHONPATH=SOURCES))
     assert ended.status == 0, ended.err
     assert json.loads(ended.lines[-1]) == {"ignores/uses_initial_parameters": 2.0}
+
+
+def test_indices_beyond_a_table_are_found(tmp_path: Path) -> None:
+    ended = finish([PYTHON, script("jax_table_indices.py")], tmp_path, env=environment(**ON_JAX, PYTHONPATH=SOURCES))
+    assert ended.status == 0, ended.err
+    assert json.loads(ended.lines[-1]) == {
+        "default": 0.5,
+        "of_parts": 1.0,
+        "within_functions": 0.5,
+        "for_samples": -1.0,
+        "modulo": -1.0,
+        "clipped": -1.0,
+        "masked": -1.0,
+        "filled": -1.0,
+        "computed": -1.0,
+        "padding": -1.0,
+        "within": -1.0,
+    }

@@ -77,6 +77,9 @@ and does not use them (``<function>/uses_initial_parameters``)."""
 SAME_RANDOM_KEYS: Final = "same_random_keys"
 """The check of at how many captured steps, all so far, a function drew all of its random numbers by the same keys
 (``<function>/same_random_keys``); 0 once it has not."""
+CLAMPED_INDICES: Final = ("clamped_indices", "different_clamped", "largest_index", "table_length")
+"""The checks of a table of parameters of which a function of JAX looks up rows beyond its length, which gives the last
+row (``<table>/clamped_indices``): the share of the indices, how many different ones, the largest, and the length."""
 MOMENT_NORM: Final = "moment_norm"
 """The check of the norm of an optimizer's moments, of its first elements (``<optimizer>/<moment>/moment_norm``)."""
 RATE_SHARE: Final = "rate_share"

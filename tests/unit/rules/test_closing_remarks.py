@@ -443,3 +443,13 @@ def test_parameters_that_stay_those_of_the_start_are_remarked() -> None:
     assert told.startswith(
         "train_step is given the current parameters and does not use them: it computes with 6 arrays"
     )
+
+
+def test_indices_beyond_a_table_are_remarked() -> None:
+    numbers = {"clamped_indices": 0.375, "different_clamped": 64.0, "largest_index": 599.0, "table_length": 400.0}
+    (said,) = [remark for remark in remarks(with_checks(**numbers)) if "indices" in remark]
+    assert said.startswith(
+        "38 % of the indices of a step look up rows of train_step at or beyond its length, 400, up to 599: JAX gives "
+        "its last row for all 64 different ones"
+    )
+    assert not [remark for remark in remarks(with_checks(clamped_indices=0.375)) if "indices" in remark]

@@ -111,24 +111,50 @@ def _is_mask(item: Given) -> bool:
 
 
 def _leak(item: Given, labels: Sequence[Given]) -> Problem | None:
-    """Return the problem of an input of which one feature is the label, up to a factor and an offset."""
+    """Return the problem of an input that holds the label: exactly, or as features up to a factor and an offset."""
     value = item.value
-    if not item.is_float or value.ndim != 2 or item.axis != 0 or len(value) < _LEAST_SAMPLES:
+    if not item.is_float or value.ndim < 2 or item.axis != 0 or item.group != 1 or len(value) < _LEAST_SAMPLES:
         return None
     for label in filter(lambda label: label.is_answer, labels):
-        target = np.squeeze(label.value).astype(np.float64)
+        target = np.squeeze(label.value)
         if target.ndim != 1 or len(target) != len(value) or label.axis != 0 or target.std() == 0:
             continue
-        columns = value.astype(np.float64)
-        centred, wanted = columns - columns.mean(0), target - target.mean()
-        sizes = np.linalg.norm(centred, axis=0) * np.linalg.norm(wanted)
-        alike = np.nonzero((np.abs(centred.T @ wanted) > _EQUAL * sizes) & (sizes > 0))[0]
-        if len(alike):
-            return (
-                f"has the label among its features: feature {alike[0]} tells it exactly, in all {len(value)} samples",
-                "drop the column of the label, and what was computed from it",
-            )
+        problem = _label_of_features(value, target) if value.ndim == 2 else _label_within(value, target)
+        if problem is not None:
+            return problem
     return None
+
+
+def _label_of_features(value: Array, target: Array) -> Problem | None:
+    columns, wanted = value.astype(np.float64), target.astype(np.float64)
+    centred, wanted = columns - columns.mean(0), wanted - wanted.mean()
+    sizes = np.linalg.norm(centred, axis=0) * np.linalg.norm(wanted)
+    alike = np.nonzero((np.abs(centred.T @ wanted) > _EQUAL * sizes) & (sizes > 0))[0]
+    if not len(alike):
+        return None
+    return (
+        f"has the label among its features: feature {alike[0]} tells it exactly, in all {len(value)} samples",
+        "drop the column of the label, and what was computed from it",
+    )
+
+
+def _label_within(value: Array, target: Array) -> Problem | None:
+    """Return the problem of sequences or images with an element that is the label, as in windows that end behind it.
+
+    Whole numbers are left out: to remember one of them may be what a model is to learn.
+    """
+    if not np.issubdtype(target.dtype, np.floating) or bool((target == np.floor(target)).all()):
+        return None
+    rows, wanted = value.reshape(len(value), -1), target.astype(value.dtype)
+    places = np.nonzero(rows[0] == wanted[0])[0]
+    alike = places[(rows[:, places] == wanted[:, None]).all(0)]
+    if not len(alike):
+        return None
+    place = ", ".join(map(str, np.unravel_index(alike[0], value.shape[1:])))
+    return (
+        f"holds the label: element [{place}] of each sample is its label, bit for bit, in all {len(value)} samples",
+        "take the label from behind what the model is given: of a forecast, shift the labels by the length of a window",
+    )
 
 
 def _problem(item: Given, size: int, *, may_repeat: bool) -> Problem | None:

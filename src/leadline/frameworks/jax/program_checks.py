@@ -1,4 +1,4 @@
-"""What the programs of functions show beside values: modes of layers, keys, and parameters that are constants."""
+"""What the programs of functions show beside values: modes of layers, keys, constants, and indices."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class ProgramChecks:
 
     def __init__(self, facts: Facts) -> None:
         self._keys, self._modes = facts.of("keys of random numbers are"), facts.of("modes of layers are")
+        self._indices = facts.of("indices of tables are")
         self._constants, self._initial = facts.of("constants of functions are"), InitialParameters()
 
     @property
@@ -35,4 +36,5 @@ class ProgramChecks:
     def of_step(self, call: JittedCall | EagerCall) -> dict[str, float]:
         """Return the checks of a train step."""
         keys, modes = self._keys.call(call.random_keys), self._modes.call(call.mode_checks)
-        return {**(keys or {}), **(modes or {}), **self._initial.checks}
+        indices = self._indices.call(call.table_indices)
+        return {**(keys or {}), **(modes or {}), **(indices or {}), **self._initial.checks}

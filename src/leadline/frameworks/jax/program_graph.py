@@ -30,6 +30,15 @@ class _Scope:
         self._producers = {variable: equation for equation in jaxpr.eqns for variable in equation.outvars}
         self._positions = {variable: position for position, variable in enumerate(jaxpr.invars)}
 
+    @property
+    def is_call(self) -> bool:
+        """Whether another program does nothing but call it."""
+        return self.parent is not None and self.equation.primitive.name in compatibility.BODIES
+
+    def input_of(self, variable: Any) -> int | None:
+        """Return the position of a value among the inputs of the whole program; None: it is none of them."""
+        return self._positions.get(variable) if self.parent is None else None
+
     def producer(self, variable: Any) -> Any | None:
         """Return the equation that computes a value; None: it is given."""
         return self._producers.get(variable)
@@ -52,6 +61,17 @@ class Node(NamedTuple):
     def of(self, variable: Any) -> Node:
         """Return another value of the same program."""
         return Node(self.scope, variable)
+
+
+class Reached(NamedTuple):
+    """Where a value is computed."""
+
+    node: Node
+    """The value, in the program with its equation."""
+    equation: Any
+    """None: it is computed nowhere."""
+    position: int | None
+    """Its position among the inputs of the whole program, if it is one."""
 
 
 class ProgramGraph:
@@ -107,6 +127,23 @@ class ProgramGraph:
             else:
                 yield node, equation
                 return
+
+    def computed(self, node: Node) -> Reached:
+        """Return where a value is computed, through calls of other programs, but not out of a loop or branch."""
+        while not _is_literal(node.variable):
+            scope, variable = node
+            equation = scope.producer(variable)
+            if equation is None:
+                given = scope.given(variable) if scope.is_call else None
+                if given is None:
+                    return Reached(node, None, scope.input_of(variable))
+                node = given
+            elif equation.primitive.name in compatibility.BODIES:
+                body = compatibility.program_of(equation.params[compatibility.BODIES[equation.primitive.name]])[0]
+                node = Node(_Scope(body, scope, equation), body.outvars[equation.outvars.index(variable)])
+            else:
+                return Reached(node, equation, None)
+        return Reached(node, None, None)
 
     def primitive_of(self, node: Node) -> str:
         """Return the name of the primitive that computes a value; empty: it is given."""

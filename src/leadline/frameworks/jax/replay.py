@@ -22,6 +22,7 @@ from leadline.frameworks.jax.loss_calls import TracedLossCall
 from leadline.frameworks.jax.loss_numbers import LOSS_FACTS, NUMBERS
 from leadline.frameworks.jax.program_cache import CachedProgram
 from leadline.frameworks.jax.random_keys import RandomKeys
+from leadline.frameworks.jax.table_indices import TableIndices
 from leadline.frameworks.jax.tap import Tap
 from leadline.frameworks.jax.tensors import Wanted, ratios_of, settings_of, tensors_of, wanted_of
 from leadline.records.plan import CaptureItem
@@ -216,6 +217,8 @@ class Programs:
     """Where the losses are in a result; None: not known yet."""
     keys: RandomKeys | None = None
     """What its random numbers are drawn by; None: not known yet."""
+    indices: TableIndices | None = None
+    """Its look-ups in tables; None: not known yet."""
     is_noted: bool = False
     """Whether its owner knows of this trace."""
     _known: dict[Recipe, CaptureProgram] = field(default_factory=dict)

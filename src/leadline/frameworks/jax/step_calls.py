@@ -19,6 +19,7 @@ from leadline.frameworks.jax.loss_numbers import LOSS_FACTS, NUMBERS
 from leadline.frameworks.jax.random_keys import RandomKeys
 from leadline.frameworks.jax.replay import Programs, Recipe
 from leadline.frameworks.jax.replayer import Replayer
+from leadline.frameworks.jax.table_indices import TableIndices
 from leadline.frameworks.jax.tap import Tap
 from leadline.frameworks.kit.step_modes import mode_checks
 from leadline.frameworks.traces import RETRACED, Traces
@@ -161,6 +162,15 @@ class JittedCall:
             programs.keys = RandomKeys(self.function.__name__, programs.traced.jaxpr.jaxpr, collections)
         return programs.keys.checks(leaves)
 
+    def table_indices(self) -> dict[str, float]:
+        """Return the checks of the rows that it looks up in tables; empty: none is beyond them."""
+        programs, leaves = self._programs, self.function.leaves(self.args, self.kwargs)
+        if self.steps > 1 or not _fit(leaves, programs.traced.jaxpr.in_avals):
+            return {}
+        if programs.indices is None:
+            programs.indices = TableIndices(programs.traced.jaxpr.jaxpr)
+        return programs.indices.checks((*self.args, *self.kwargs.values()), leaves)
+
     def note_trace(self) -> None:
         """Tell the owner of the call, and of the trace if it is new."""
         if not self._programs.is_noted:
@@ -243,6 +253,10 @@ class EagerCall:
 
     def random_keys(self) -> dict[str, float]:
         """Return nothing: what random numbers are drawn by shows in traced programs."""
+        return {}
+
+    def table_indices(self) -> dict[str, float]:
+        """Return nothing: what is looked up shows in traced programs."""
         return {}
 
     def loss_facts(self) -> dict[str, float]:

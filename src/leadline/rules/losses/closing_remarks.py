@@ -151,6 +151,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
           steps, at least 5;
         - a compiled function of JAX without gradients is given the current parameters, does not use them, and has
           arrays of the first train step as constants;
+        - a step of JAX looks up rows of a table among its inputs by at least two different indices, also among its
+          inputs, at or beyond the table's length, without a mode, and compares them with nothing but 0;
         - a loss of class indices ignores one of its classes, of fewer than the model is given tokens, at more than 4
           different tokens between other labels;
         - a trainer of TRL has left out more than 10 % of the examples of a data set;

@@ -6,6 +6,7 @@ from typing import Any, Final, Protocol
 
 from leadline.rules import TensorNeed, Window
 from leadline.rules.losses import (
+    clamped_indices,
     dropped_examples,
     epoch_orders,
     initial_parameters,
@@ -34,6 +35,7 @@ PARTS: Final[tuple[RemarkPart, ...]] = (
     dropped_examples,
     random_keys,
     initial_parameters,
+    clamped_indices,
     scaled_clips,
     unmoved_averages,
     unaccumulated_batches,

@@ -196,6 +196,33 @@ def test_an_action_that_follows_from_a_feature_is_no_label_among_the_features() 
     assert judge_inputs([given], [chosen._replace(is_answer=False)], 64).outcome == "passed"
 
 
+@pytest.mark.parametrize(
+    ("labels", "is_named"),
+    [
+        (lambda x: x[:, 3, 1], True),
+        (lambda x: x[:, 0, :1], True),
+        (lambda x: x[:, 3, 1] + np.float32(1e-6), False),
+        (lambda x: np.where(np.arange(len(x)) < 31, x[:, 3, 1], x[:, 2, 1]), False),
+        (lambda x: x[:, :, 2].sum(1).round(), False),
+        (lambda x: x[:, 0, 2], False),
+        (lambda x: x, False),
+        (lambda x: x[:, :, :1], False),
+    ],
+    ids=["a step", "the first step", "near", "moving", "another number", "to remember", "all of it", "a channel"],
+)
+def test_sequences_that_hold_their_label(labels: Any, is_named: bool) -> None:
+    generator = np.random.default_rng(0)
+    sequences = generator.normal(size=(32, 20, 3)).astype("float32")
+    sequences[:, :, 2] = generator.integers(0, 9, (32, 20))
+    found = judge_inputs([Given("x", sequences, "float32", 0)], [Given("y", labels(sequences), "float32", 0)], 32)
+    assert (found.outcome == "failed") == is_named
+    if is_named:
+        place = "[3, 1]" if labels(sequences).ndim == 1 else "[0, 0]"
+        assert found.message == (
+            f"x holds the label: element {place} of each sample is its label, bit for bit, in all 32 samples"
+        )
+
+
 @pytest.mark.parametrize("loss", ["cross_entropy", "by hand"])
 def test_targets_are_those_of_standard_losses_and_what_they_were_computed_from(loss: str) -> None:
     labels = torch.tensor([1.0, 0.0, 1.0])

@@ -18,7 +18,7 @@ _MUCH: Final = 100.0
 
 
 @dataclass(slots=True)
-class ScaledClips:
+class CapturedClips:
     """The steps at which a worker clipped gradients to a norm far below their scale."""
 
     steps: int = 0
@@ -26,7 +26,7 @@ class ScaledClips:
     scale: float = 0.0
 
 
-def note(known: dict[str, ScaledClips], window: Window) -> None:
+def note(known: dict[str, CapturedClips], window: Window) -> None:
     """Note such a step of each worker."""
     found: dict[str, dict[str, float]] = {}
     for reading in window.readings("value"):
@@ -36,11 +36,11 @@ def note(known: dict[str, ScaledClips], window: Window) -> None:
     for worker, numbers in found.items():
         limit, norm, scale = (numbers.get(check, 0.0) for check in SCALED_CLIP)
         if 0 < limit < norm and _MUCH * limit <= scale:
-            clips = known.setdefault(worker, ScaledClips())
+            clips = known.setdefault(worker, CapturedClips())
             clips.steps, clips.limit, clips.scale = clips.steps + 1, limit, scale
 
 
-def remark(known: dict[str, ScaledClips]) -> str:
+def remark(known: dict[str, CapturedClips]) -> str:
     """Return the remark on such steps; empty: they are too few."""
     for clips in known.values():
         if clips.steps >= _MIN_STEPS:

@@ -128,7 +128,7 @@ INITIAL_AVERAGES: Final = "initial_averages"
 INITIAL_AVERAGE: Final = "initial_average"
 """The check of such a normalization: 1 (``<layer>/initial_average``)."""
 UNACCUMULATED: Final = ("accumulation_steps", "unaccumulated_batches")
-"""The checks of an Accelerator that is told to accumulate (``Accelerate/accumulation_steps``): over how many batches,
+"""The checks of an Accelerator that is to accumulate (``Accelerate/accumulation_steps``): over how many batches,
 and how many backward passes so far had an update of their own, outside of ``accumulate``; 0 once one had not."""
 UNMOVED_AVERAGES: Final = "unmoved_averages"
 """The check of a model like the trained one, which was called in evaluation mode and whose weights have changed since:

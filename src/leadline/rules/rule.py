@@ -111,7 +111,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     def summarize(self, memory: Any) -> JsonObject:
         """Return what was found of the training so far beside the verdict, such as ``remarks`` for its outcome.
 
-        It is asked for when verdicts are written, not at every window; a verdict may have a ``product``, too.
+        Called when verdicts are written, not at every window. A verdict may have a ``product``, too.
 
         Args:
             memory: The result of ``remember`` for the last window.

@@ -1,4 +1,4 @@
-"""Updates after each batch, although Accelerate is told to accumulate gradients over several."""
+"""Updates after each batch, although Accelerate is to accumulate gradients over several."""
 
 from __future__ import annotations
 

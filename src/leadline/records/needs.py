@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from leadline.records.names import CHECKS
+
 
 @dataclass(frozen=True, slots=True)
 class TensorNeed:
@@ -29,6 +31,12 @@ class TensorNeed:
     is_optional: bool = False
     """Whether the rule can be clear without any of it; a rule is undecided until every other collection that it needs
     was captured."""
+
+    @classmethod
+    def of_checks(cls, *checks: str, end: int | None = None) -> TensorNeed:
+        """Return the need of checks of the training loop (``<what>/<check>``), without which a rule can be clear."""
+        names = f"({'|'.join(checks)})" if len(checks) > 1 else checks[0]
+        return cls(CHECKS, regex=f"/{names}$", statistics=("value",), modes=("train",), end=end, is_optional=True)
 
     def selects(self, name: str, collections: tuple[str, ...]) -> bool:
         """Return whether a tensor of this name in these collections is needed."""

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from leadline.records.names import CHECKS, CLAMPED_INDICES
+from leadline.records.names import CLAMPED_INDICES
 from leadline.rules import TensorNeed, Window
 
-NEED: Final = TensorNeed(
-    CHECKS,
-    regex=f"/({'|'.join(CLAMPED_INDICES)})$",
-    statistics=("value",),
-    modes=("train",),
-    is_optional=True,
-)
+NEED: Final = TensorNeed.of_checks(*CLAMPED_INDICES)
 
 
 def note(known: dict[str, dict[str, float]], window: Window) -> None:

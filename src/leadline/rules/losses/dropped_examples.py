@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from leadline.records.formatting import counted
-from leadline.records.names import CHECKS, DROPPED_EXAMPLES
+from leadline.records.names import DROPPED_EXAMPLES
 from leadline.rules import TensorNeed, Window
 
-NEED: Final = TensorNeed(
-    CHECKS, regex=f"/({'|'.join(DROPPED_EXAMPLES)})$", statistics=("value",), modes=("train",), is_optional=True
-)
+NEED: Final = TensorNeed.of_checks(*DROPPED_EXAMPLES)
 _MANY: Final = 0.1
 """The share of the examples above which that is worth saying: a few are long in any data."""
 

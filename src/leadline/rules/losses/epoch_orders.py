@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from leadline.records.names import CHECKS, EPOCHS_IN_ONE_ORDER
+from leadline.records.names import EPOCHS_IN_ONE_ORDER
 from leadline.rules import TensorNeed, Window
 
-NEED: Final = TensorNeed(
-    CHECKS, regex=f"/{EPOCHS_IN_ONE_ORDER}$", statistics=("value",), modes=("train",), is_optional=True
-)
+NEED: Final = TensorNeed.of_checks(EPOCHS_IN_ONE_ORDER)
 _MIN_EPOCHS: Final = 3
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from leadline.records.formatting import counted
-from leadline.records.names import CHECKS, USES_INITIAL_PARAMETERS
+from leadline.records.names import USES_INITIAL_PARAMETERS
 from leadline.rules import TensorNeed, Window
 
-NEED: Final = TensorNeed(
-    CHECKS, regex=f"/{USES_INITIAL_PARAMETERS}$", statistics=("value",), modes=("train",), is_optional=True
-)
+NEED: Final = TensorNeed.of_checks(USES_INITIAL_PARAMETERS)
 
 
 def note(known: dict[str, int], window: Window) -> None:

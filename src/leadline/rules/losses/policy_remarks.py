@@ -5,17 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from leadline.records.loss_facts import FACT_STEPS, HAS_MOVING_ADVANTAGE, IS_RATIO_ONE
-from leadline.records.names import CHECKS
 from leadline.rules import TensorNeed, Window
 
-NEED: Final = TensorNeed(
-    CHECKS,
-    regex=f"/({HAS_MOVING_ADVANTAGE}|{IS_RATIO_ONE})$",
-    statistics=("value",),
-    modes=("train",),
-    end=FACT_STEPS,
-    is_optional=True,
-)
+NEED: Final = TensorNeed.of_checks(HAS_MOVING_ADVANTAGE, IS_RATIO_ONE, end=FACT_STEPS)
 _ADVANTAGE: Final = (
     "log-probabilities are multiplied by an error that has a gradient and is minimized itself, as an advantage that is "
     "not detached: the critic learns what makes the loss of the policy small; advantage.detach() in the policy's loss"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from leadline.records.names import CHECKS, SAME_RANDOM_KEYS
+from leadline.records.names import SAME_RANDOM_KEYS
 from leadline.rules import TensorNeed, Window
 
-NEED: Final = TensorNeed(
-    CHECKS, regex=f"/{SAME_RANDOM_KEYS}$", statistics=("value",), modes=("train",), is_optional=True
-)
+NEED: Final = TensorNeed.of_checks(SAME_RANDOM_KEYS)
 _MIN_STEPS: Final = 5
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from leadline.records.names import CHECKS, REPEATED_MODULE
+from leadline.records.names import REPEATED_MODULE
 from leadline.rules import TensorNeed, Window
 
-NEED: Final = TensorNeed(
-    CHECKS, regex=f"/{REPEATED_MODULE}$", statistics=("value",), modes=("train",), is_optional=True
-)
+NEED: Final = TensorNeed.of_checks(REPEATED_MODULE)
 
 
 def note(known: dict[str, int], window: Window) -> None:

@@ -7,12 +7,10 @@ from typing import Final
 
 from leadline.records.formatting import exact, significant
 from leadline.records.formatting import share as percent
-from leadline.records.names import ACTIONS, CHECKS, EPISODES
+from leadline.records.names import ACTIONS, EPISODES
 from leadline.rules import TensorNeed, Window
 
-NEED: Final = TensorNeed(
-    CHECKS, regex=f"/({'|'.join((*EPISODES, *ACTIONS))})$", statistics=("value",), modes=("train",), is_optional=True
-)
+NEED: Final = TensorNeed.of_checks(*EPISODES, *ACTIONS)
 _MIN_EPISODES: Final = 10
 _HALF: Final = 0.5
 _LITTLE: Final = 0.1

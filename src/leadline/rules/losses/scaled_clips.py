@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from leadline.records.formatting import significant
-from leadline.records.names import CHECKS, SCALED_CLIP
+from leadline.records.names import SCALED_CLIP
 from leadline.rules import TensorNeed, Window
 
-NEED: Final = TensorNeed(
-    CHECKS, regex=f"/({'|'.join(SCALED_CLIP)})$", statistics=("value",), modes=("train",), is_optional=True
-)
+NEED: Final = TensorNeed.of_checks(*SCALED_CLIP)
 _MIN_STEPS: Final = 3
 _MUCH: Final = 100.0
 """How many times smaller than the scale a limit must be; one that was multiplied by the scale is not."""

@@ -6,12 +6,9 @@ from typing import Final
 
 from leadline.records.formatting import counted
 from leadline.records.loss_facts import ADDED_TO_ITSELF, FACT_STEPS
-from leadline.records.names import CHECKS
 from leadline.rules import TensorNeed, Window
 
-NEED: Final = TensorNeed(
-    CHECKS, regex=f"/{ADDED_TO_ITSELF}$", statistics=("value",), modes=("train",), end=FACT_STEPS, is_optional=True
-)
+NEED: Final = TensorNeed.of_checks(ADDED_TO_ITSELF, end=FACT_STEPS)
 
 
 def note(known: dict[str, int], window: Window) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from leadline.records.names import CHECKS, UNACCUMULATED
+from leadline.records.names import UNACCUMULATED
 from leadline.rules import TensorNeed, Window
 
-NEED: Final = TensorNeed(
-    CHECKS, regex=f"/({'|'.join(UNACCUMULATED)})$", statistics=("value",), modes=("train",), is_optional=True
-)
+NEED: Final = TensorNeed.of_checks(*UNACCUMULATED)
 _MIN_BATCHES: Final = 8
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from leadline.records.names import CHECKS, UNMOVED_AVERAGES
+from leadline.records.names import UNMOVED_AVERAGES
 from leadline.rules import TensorNeed, Window
 
-NEED: Final = TensorNeed(
-    CHECKS, regex=f"/{UNMOVED_AVERAGES}$", statistics=("value",), modes=("train",), is_optional=True
-)
+NEED: Final = TensorNeed.of_checks(UNMOVED_AVERAGES)
 
 
 def note(known: dict[str, int], window: Window) -> None:

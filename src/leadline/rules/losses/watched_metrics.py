@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from leadline.records.names import CHECKS, WATCHED_DOWNWARDS, WATCHED_UPWARDS
+from leadline.records.names import WATCHED_DOWNWARDS, WATCHED_UPWARDS
 from leadline.rules import TensorNeed, Window
 
-NEED: Final = TensorNeed(
-    CHECKS,
-    regex=f"/({WATCHED_UPWARDS}|{WATCHED_DOWNWARDS})$",
-    statistics=("value",),
-    modes=("train",),
-    is_optional=True,
-)
+NEED: Final = TensorNeed.of_checks(WATCHED_UPWARDS, WATCHED_DOWNWARDS)
 
 
 def note(known: list[str], window: Window) -> None:

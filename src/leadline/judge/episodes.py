@@ -31,18 +31,27 @@ class Episodes:
         self._named: dict[str, frozenset[str]] = {}
 
     def apply(
-        self, verdict: Verdict, window: Window, seen: Callable[[], Collection[str]] | None, *, training: int = 1
+        self,
+        verdict: Verdict,
+        window: Window,
+        seen: Callable[[], Collection[str]] | None,
+        *,
+        training: int = 1,
+        phrased: Callable[[Fired], Fired] = lambda fired: fired,
     ) -> list[Event]:
         """Return the findings that the verdict on a window opens or closes.
 
         Args:
             seen: Returns the captured tensors; None: all that matter (a scan covers everything).
             training: The number of the training that the verdict is about.
+            phrased: Words the verdict that opens a finding; the later ones of an episode are not worded.
         """
         mode = window.mode
         match verdict:
+            case Fired() if mode in self._open:
+                return self._continue(verdict, window)
             case Fired():
-                return self._fire(verdict, window, training)
+                return self._begin(phrased(verdict), window, training)
             case Clear() if mode in self._open and self._can_close(mode, seen):
                 return [_event("closed", _closed(self._open.pop(mode)))]
             case Clear() | Undecided() | NotApplicable():
@@ -57,18 +66,20 @@ class Episodes:
         named = self._named[mode]
         return seen is None or not named or not named.isdisjoint(seen())
 
-    def _fire(self, fired: Fired, window: Window, training: int) -> list[Event]:
+    def _continue(self, fired: Fired, window: Window) -> list[Event]:
         mode = window.mode
-        open_finding = self._open.get(mode)
-        if open_finding is not None:
-            self._named[mode] |= frozenset(fired.tensors)
-            self._open[mode] = replace(
-                open_finding,
-                last_step=window.step,
-                last_global_step=window.global_step,
-                count=open_finding.count + 1,
-            )
-            return []
+        open_finding = self._open[mode]
+        self._named[mode] |= frozenset(fired.tensors)
+        self._open[mode] = replace(
+            open_finding,
+            last_step=window.step,
+            last_global_step=window.global_step,
+            count=open_finding.count + 1,
+        )
+        return []
+
+    def _begin(self, fired: Fired, window: Window, training: int) -> list[Event]:
+        mode = window.mode
         self.count += 1
         evidence = dict(fired.evidence) if mode == "train" else {**fired.evidence, "mode": mode}
         finding = Finding(

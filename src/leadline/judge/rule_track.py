@@ -6,6 +6,7 @@ import os
 import traceback
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from leadline.analysis.advice import PYTORCH, frameworks_of_run, in_terms_of
@@ -117,15 +118,14 @@ class RuleTrack:
         self.product = verdict.product or self.product
         self.tally.add(verdict)
         number = self.trainings.number(verdict.worker if isinstance(verdict, Fired) else None)
-        return self.episodes.apply(self._phrased(verdict, classes), window, seen, training=number)
+        phrased = partial(self._phrased, classes=classes)
+        return self.episodes.apply(verdict, window, seen, training=number, phrased=phrased)
 
-    def _phrased(self, verdict: Verdict, classes: ModuleClasses | None) -> Verdict:
+    def _phrased(self, verdict: Fired, classes: ModuleClasses | None) -> Fired:
         """Return the verdict with the training that it is about, and the advice in the framework's terms.
 
         The message of a built-in rule also names the classes of modules.
         """
-        if not isinstance(verdict, Fired):
-            return verdict
         message, training = verdict.message, self.trainings.where(verdict.worker)
         if training:
             message = f"{message} ({training})"

@@ -10,7 +10,7 @@ import pytest
 import torch
 from fake_device import install
 
-from leadline.frameworks.torch.capture import forward_row
+from leadline.frameworks.torch.capture import device_copy, forward_row
 from leadline.frameworks.torch.capture.forward_row import ForwardRow
 from leadline.frameworks.torch.kernels.deltas import Deltas
 from leadline.frameworks.torch.kernels.stacks import STACKED_ELEMENTS
@@ -131,3 +131,19 @@ def test_autograd_and_autocasting_do_not_reach_the_computation() -> None:
         add(row, "a", values.detach(), ("sum",))
         _, numbers = finish(row)
     assert numbers["a", "sum"] == 4 * (1.0 + 2.0**-20)
+
+
+@pytest.mark.parametrize(
+    "integers", [torch.tensor([3, -1, 1 << 40]), torch.ones(2, 3, dtype=torch.bool), torch.zeros(0, dtype=torch.uint8)]
+)
+def test_integers_are_not_searched_for_nan(monkeypatch: pytest.MonkeyPatch, integers: torch.Tensor) -> None:
+    """Labels and tokens, which are captured at many steps, are finite; nothing is computed on a device either."""
+    computed: list[object] = []
+    monkeypatch.setattr(device_copy, "device_statistics", lambda *_: computed.append(1))
+    device = install(monkeypatch)
+    row = make_row()
+    add(row, "labels", integers, ("nan_count", "nonfinite_count"), is_on_host=False)
+    _, values = finish(row)
+    assert values == {("labels", "nan_count"): 0.0, ("labels", "nonfinite_count"): 0.0}
+    assert not computed
+    assert device.fetched == 0

@@ -18,6 +18,7 @@ from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
 from leadline.frameworks.torch.kernels.statistics import device_statistics
 
 Vector = npt.NDArray[np.float64]
+_COUNTS: Final = frozenset({"nonfinite_count", "nan_count"})
 
 
 class Copy(Pending, Protocol):
@@ -128,6 +129,11 @@ def is_read_at_once(tensor: torch.Tensor) -> bool:
     return is_plain and tensor.is_cpu and "cpu" not in COPIERS
 
 
+def _has_nonfinite(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is of a type that has NaN or infinity; integers have neither."""
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
 def scale_of(scaler: Any) -> DeviceScalar | float:
     """Return the factor by which a gradient scaler currently multiplies losses."""
     tensor = scaler._get_scale_async() if scaler is not None else None
@@ -174,6 +180,9 @@ class RowBuilder:
         Args:
             previous: Names and previous values, for change statistics.
         """
+        if _COUNTS.issuperset(names) and not any(map(_has_nonfinite, tensors)):
+            self.add(np.zeros(len(names) * len(tensors)))  # what stands beside the arrays of labels and tokens
+            return
         copier = copier_of(tensors[0].device)
         if copier is None:
             computed = device_statistics(tensors, frozenset(names), previous)

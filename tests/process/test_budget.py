@@ -16,6 +16,7 @@ from launching import LEADLINE, PATIENCE, Ended, bare, environment, rule, script
 from leadline.errors import ConfigurationError
 from leadline.reader.run import Run
 from leadline.records.formatting import latency
+from leadline.store.run_state import read_nodes
 
 STEPS = 500
 """Capturing all of them would take longer than the seconds that the budget grants at the start of a run."""
@@ -98,7 +99,8 @@ def test_a_rule_whose_data_was_captured_less_often_is_decided(ended: Ended) -> N
 
 def test_sampling_is_shown(ended: Ended) -> None:
     cost = ended.show()["cost"]
-    assert set(cost) == {"seconds", "step_share", "start", "compile_seconds", "captures", "bytes", "sampled"}
+    known = {"seconds", "step_share", "start", "compile_seconds", "beside_seconds", "captures", "bytes", "sampled"}
+    assert set(cost) == known
     record = sampled(ended)
     average = round(STEPS / record["captures"])
     # a busy machine makes steps slow, so that the budget may allow two of three captures
@@ -112,8 +114,18 @@ def test_sampling_is_shown(ended: Ended) -> None:
 
 
 def test_the_summary_shows_the_overhead_with_the_same_number(ended: Ended) -> None:
-    assert f"Overhead: {overhead(ended.show()['cost'])}, " in " ".join(ended.err.split())
+    cost = ended.show()["cost"]
+    beside = f"{latency(cost['beside_seconds'])} of processor time beside it"
+    assert re.search(rf"Overhead: {re.escape(overhead(cost))}, [\d.]+ m?s of processor time beside it, ", said(ended))
+    assert f"{beside}, " in " ".join(leadline("show", ended.run.path).split())
+    agent = max(node.processor_seconds or 0.0 for node in read_nodes(ended.run.path))
+    assert 0.05 < agent < cost["beside_seconds"] - 0.1  # agent and judge import numpy alone for so long
     assert "leadline  sampled less often to stay within the overhead budget: " in ended.err
+
+
+def said(ended: Ended) -> str:
+    """Return what the run printed without line breaks."""
+    return " ".join(ended.err.split())
 
 
 def overhead(cost: dict[str, Any]) -> str:

@@ -96,9 +96,10 @@ class AgentComponents:
     def write_node(self, *, exit_status: int | None = None, has_ended: bool = False) -> None:
         """Write the document of this node, if it changed."""
         state = "ended" if has_ended else "running"
-        self.documents.set_node(replace(self.node_document(), state=state, exit_status=exit_status))
+        document = self.node_document(has_ended=has_ended)
+        self.documents.set_node(replace(document, state=state, exit_status=exit_status))
 
-    def node_document(self) -> NodeDocument:
+    def node_document(self, *, has_ended: bool = False) -> NodeDocument:
         """Return what is known of this node."""
         return NodeDocument(
             node=self.documents.node,
@@ -111,4 +112,5 @@ class AgentComponents:
             lost=self.monitor.dropped(),
             gone=tuple(sorted(self.workers.gone)),
             incarnation=self._incarnations.job,
+            processor_seconds=time.process_time() if has_ended else None,
         )

@@ -19,7 +19,7 @@ from leadline.records import describe
 from leadline.records.documents import RuleSummary, WorkerDocument
 from leadline.records.formatting import counted, listed
 from leadline.records.outcome import run_outcome
-from leadline.records.totals import steps_behind
+from leadline.records.totals import beside_seconds, steps_behind
 from leadline.store import layout
 from leadline.store.control import read_actions
 from leadline.store.documents import read_document
@@ -302,6 +302,8 @@ class Shutdown:
         dropped_samples = parts.monitor.dropped()
         dropped += [describe.dropped_samples(dropped_samples)] if dropped_samples is not None else []
         workers, summary = tuple(parts.workers.documents.values()), parts.judge.summary
+        others = [node for node in read_nodes(parts.documents.run) if node.node != parts.documents.node]
+        nodes = [parts.node_document(has_ended=True), *others]
         end = JobEnd(
             outcome=run_outcome(parts.documents.status, summary or RuleSummary(), workers),
             status=status,
@@ -316,6 +318,7 @@ class Shutdown:
             dropped=tuple(dropped),
             why_not_monitored=parts.why_not_monitored,
             report=parts.report.plan(seconds, workers),
+            beside_seconds=beside_seconds(nodes, summary or RuleSummary()),
         )
         parts.terminal.write(summary_lines(end, width=parts.terminal.width))
 

@@ -65,6 +65,8 @@ class JobEnd:
     """Where the report of the run will be; None: nobody renders one."""
     why_not_monitored: str | None = None
     """Why Leadline could not be loaded into the job, where that was known before the start."""
+    beside_seconds: float | None = None
+    """The processor time of the agents and the judge."""
 
 
 def summary_lines(end: JobEnd, *, width: int) -> list[str]:
@@ -151,6 +153,7 @@ def _facts(end: JobEnd) -> str:
         step_share(end.workers),
         start=start_and_rest(end.workers),
         compile_seconds=compile_seconds(end.workers),
+        beside_seconds=end.beside_seconds,
         written_bytes=end.run_bytes,
     )
     return f"{', '.join(facts)}. Overhead: {overhead}."

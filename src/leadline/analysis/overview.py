@@ -30,6 +30,7 @@ from leadline.records.json_object import JsonObject
 from leadline.records.opposite_advice import StandingAdvice
 from leadline.records.outcome import RunOutcome, run_outcome
 from leadline.records.totals import (
+    beside_seconds,
     compile_seconds,
     cost_table,
     own_seconds,
@@ -45,7 +46,7 @@ from leadline.store import layout
 from leadline.store.control import read_actions
 from leadline.store.disk_limit import read_disk_limit
 from leadline.store.documents import read_lines, to_json
-from leadline.store.run_state import read_rule_summary, recorded_bytes
+from leadline.store.run_state import read_nodes, read_rule_summary, recorded_bytes
 from leadline.store.upload_state import read_upload
 
 
@@ -104,6 +105,7 @@ def cost_of(path: str, workers: Sequence[WorkerDocument]) -> CostDocument:
         "step_share": step_share(workers),
         "start": cast(StartCost, asdict(split)) if split is not None else None,
         "compile_seconds": compile_seconds(workers),
+        "beside_seconds": beside_seconds(read_nodes(path), read_rule_summary(path) or RuleSummary()),
         "captures": to_json(table.captures) if (table := cost_table(workers)) is not None else [],
         "bytes": recorded_bytes(path),
         "sampled": to_json(sampled(workers)),

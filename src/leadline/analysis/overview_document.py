@@ -54,6 +54,8 @@ class CostDocument(TypedDict):
     step_share: float | None
     start: StartCost | None
     compile_seconds: float
+    beside_seconds: float | None
+    """The processor time of the agents and the judge; None: the run has not ended."""
     bytes: int
     captures: list[JsonObject]
     """Each a ``CaptureCost``."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rich.text import Text
 
 from leadline.cli.table import table, table_width
-from leadline.records.documents import CaptureCost, WorkerDocument
+from leadline.records.documents import CaptureCost, NodeDocument, RuleSummary, WorkerDocument
 from leadline.records.formatting import duration, listed, share
-from leadline.records.totals import CostTable, compile_seconds, cost_table
+from leadline.records.totals import CostTable, beside_seconds, compile_seconds, cost_table
 
 _COLUMNS: Final = ("capture", "times", "each", "in all", "of the time", "left out by")
 _MOST_NAMES: Final = 3
@@ -20,7 +20,7 @@ _COUNTS: Final = frozenset({"nan_count", "nonfinite_count", "value"})
 _RULE: Final = "rule:"
 
 
-def cost_lines(workers: Sequence[WorkerDocument]) -> Text:
+def cost_lines(workers: Sequence[WorkerDocument], nodes: Iterable[NodeDocument], summary: RuleSummary) -> Text:
     """Return the table of the worker where Leadline took most, and what it leaves out."""
     found = cost_table(workers)
     if found is None:
@@ -29,6 +29,11 @@ def cost_lines(workers: Sequence[WorkerDocument]) -> Text:
     compiled = compile_seconds(workers)
     if compiled:
         lines.append(f"\nbeside that, {duration(compiled)} to compile capture programs")
+    beside = beside_seconds(nodes, summary)
+    if beside is not None:
+        rules = summary.processor_seconds
+        of_rules = f", {duration(rules)} of it for the rules" if rules else ""
+        lines.append(f"\nbeside the training {duration(beside)} of processor time{of_rules}")
     lines.append("\nprocessor time of the training thread; of several workers, that where it was most", style="dim")
     return lines
 

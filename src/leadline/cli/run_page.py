@@ -82,7 +82,7 @@ def head(summary: RunOverview, workers: Sequence[WorkerDocument]) -> RenderableT
         "command": " ".join(summary["command"]),
         "model": _models(workers),
         "workers": _workers(workers),
-        "overhead": describe.overhead_of(workers, cost["bytes"]),
+        "overhead": describe.overhead_of(workers, cost["beside_seconds"], cost["bytes"]),
         "sampled": "; ".join(describe.sampling(sampled(workers))),
         "path": summary["uri"],
         "upload": summary["upload"],

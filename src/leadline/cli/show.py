@@ -18,8 +18,10 @@ from leadline.cli.run_page import headline, page
 from leadline.cli.table import print_lines
 from leadline.errors import DamagedRunError
 from leadline.reader.run import Run
+from leadline.records.documents import RuleSummary
 from leadline.records.formatting import counted
 from leadline.records.names import JOB_ENDED
+from leadline.store.run_state import read_nodes, read_rule_summary
 
 _MIN_SECONDS: Final = 0.5
 _SHARE: Final = 10.0
@@ -47,7 +49,8 @@ def show(
         echo_json(overview(opened))
         return
     if cost:
-        print_lines(cost_lines(list(opened.worker_documents().values())))
+        workers, nodes = list(opened.worker_documents().values()), read_nodes(opened.path)
+        print_lines(cost_lines(workers, nodes, read_rule_summary(opened.path) or RuleSummary()))
         return
     terminal, digest = console(), Digest(opened)
     if follow:

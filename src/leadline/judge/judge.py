@@ -86,7 +86,7 @@ class Judge:
         self._is_acting = is_written
         self._needs: dict[str, list[TensorNeed]] = {}
         self._reads_phases: set[str] = set()
-        self._renderers: dict[str, ReportRenderer] = {}
+        self._renderers = dict[str, ReportRenderer]()
         self._rule_results = RuleResultStore(run, specs, is_written=is_written)
         for alias, why in left_out.items():
             self._rule_results.leave_out(alias, why)
@@ -103,8 +103,7 @@ class Judge:
         self._watch = RunWatch(run)
         self._damage, self._steps = dict[str, None](), dict[int, int]()
         self._gone: frozenset[str] = frozenset()
-        self._is_over = False
-        self._liveness_at = 0.0
+        self._is_over, self._liveness_at = False, 0.0
         self._status_ns = -1
         self._poll_seconds = POLL_SECONDS
 
@@ -130,6 +129,7 @@ class Judge:
         self._notify_rules()
         self._finish_deliveries()
         self._finish_reports()
+        self._rule_results.processor_seconds = sum(os.times()[:4]) if follow else None  # the workers have ended
         self._rule_results.finish()
         self._rule_results.check_written()
         return self._rule_results.results(self._damage)

@@ -45,6 +45,7 @@ class RuleResultStore:
         version: The number of updates.
         delivering: The actions with pending deliveries after everything was evaluated.
         write_error: Why the documents could not be written the last time (a full disk); writing is retried.
+        processor_seconds: What the judge took with its workers, once it has followed a run to its end.
     """
 
     def __init__(self, run: str, specs: Sequence[RuleSpec], *, is_written: bool) -> None:
@@ -65,6 +66,7 @@ class RuleResultStore:
         self._unwritten: list[tuple[str, Mapping[str, Any]]] = []
         self._retry_at = 0.0
         self.write_error: OSError | None = None
+        self.processor_seconds: float | None = None
         self._held_step = -1
         """A judge that has died had come so far: its results stay until this one has, too."""
         self._kept: tuple[SummarizedRule, ...] = ()
@@ -197,6 +199,7 @@ class RuleResultStore:
         self._kept = tuple(rule for rule in before.rules if rule.name in aliases)
         self._announcements.restore(before.announcements)
         self._time, self.judged_step = before.time, max(before.judged_step, self.judged_step)
+        self.processor_seconds = before.processor_seconds
 
     def replace_documents(self) -> None:
         """Write the results of a run that has ended, each document as a whole.
@@ -233,6 +236,7 @@ class RuleResultStore:
             time=self._time,
             remarks=tuple(remark for remark in remarks if not standing.opponent(remark)),
             best_evaluation=next((str(best) for product in products if (best := product.get(BEST_EVALUATION))), ""),
+            processor_seconds=self.processor_seconds,
             rules=(*fired, *rules),
         )
 

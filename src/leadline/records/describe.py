@@ -127,28 +127,32 @@ def overhead(
     *,
     start: StartAndRest | None = None,
     compile_seconds: float = 0.0,
+    beside_seconds: float | None = None,
     written_bytes: int | None = None,
 ) -> str:
     """``9.34 s (0.7 % of step time), 8.1 s of it to compile capture programs, 41 MB written``.
 
     Args:
         start: Its two parts: ``708 ms: 610 ms in the first 51 steps, then 1.1 % of step time``.
+        beside_seconds: The processor time of Leadline's own processes: ``5.1 s of processor time beside it``.
     """
     parts = [] if seconds is None or ratio is None else [f"{latency(seconds)} ({share(ratio)} of step time)"]
     if parts and seconds is not None and start is not None:
         once = f"{latency(start.seconds)} in the first {start.steps:,} steps"
         parts = [f"{latency(seconds)}: {once}, then {share(start.step_share_since)} of step time"]
     parts += [f"{latency(compile_seconds)} of it to compile capture programs"] if compile_seconds else []
+    parts += [f"{latency(beside_seconds)} of processor time beside it"] if parts and beside_seconds else []
     return ", ".join(parts if written_bytes is None else [*parts, f"{size(written_bytes)} written"])
 
 
-def overhead_of(workers: Sequence[WorkerDocument], written_bytes: int | None) -> str:
+def overhead_of(workers: Sequence[WorkerDocument], beside_seconds: float | None, written_bytes: int | None) -> str:
     """Return the overhead of a run, as ``overhead`` does."""
     return overhead(
         own_seconds(workers),
         step_share(workers),
         start=start_and_rest(workers),
         compile_seconds=compile_seconds(workers),
+        beside_seconds=beside_seconds,
         written_bytes=written_bytes,
     )
 

@@ -223,6 +223,8 @@ class NodeDocument(Document):
     """With which the agent has ended; None: it has not, or that is unknown."""
     incarnation: int = 0
     """The last one that the node took part in."""
+    processor_seconds: float | None = None
+    """What the agent took; None: it has not ended."""
 
     @property
     def gpu_names(self) -> list[str]:
@@ -332,6 +334,8 @@ class RuleSummary(Document):
     """At the end of a run: what is worth knowing, but no problem."""
     best_evaluation: str = ""
     """At the end of a run with several evaluations: the best of them."""
+    processor_seconds: float | None = None
+    """At the end of a run: what the judge that followed it took, with its rule workers and actions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.records.documents import CaptureCost, RuleSummary, SampledItem, WorkerDocument
+from leadline.records.documents import CaptureCost, NodeDocument, RuleSummary, SampledItem, WorkerDocument
 
 _MOST_STEPS: Final = 3
 """A run has a start and a rest from this multiple of the first steps on."""
@@ -100,6 +100,16 @@ def compile_seconds(workers: Iterable[WorkerDocument]) -> float:
         Seconds.
     """
     return max((worker.compile_ns / 1e9 for worker in workers), default=0.0)
+
+
+def beside_seconds(nodes: Iterable[NodeDocument], summary: RuleSummary) -> float | None:
+    """Return the processor time of the agents and the judge, which run beside the training.
+
+    Units:
+        Seconds; None: the run has not ended, or does not tell.
+    """
+    known = [taken for taken in (*(node.processor_seconds for node in nodes), summary.processor_seconds) if taken]
+    return sum(known) if known else None
 
 
 def steps_behind(summary: RuleSummary, workers: Iterable[WorkerDocument]) -> int:

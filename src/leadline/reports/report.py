@@ -109,7 +109,7 @@ def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
         "trainings": describe.trainings(sources.run.trainings()),
         "model": ", ".join(describe.models(workers)),
         "rules": rules.words(with_fired=True) or "no rules were evaluated",
-        "overhead": describe.overhead_of(workers, cost["bytes"]),
+        "overhead": describe.overhead_of(workers, cost["beside_seconds"], cost["bytes"]),
         "sampled": "; ".join(describe.sampling(sampled(workers))),
         "damaged": "; ".join(summary["damage"]),
         "created by": f"Leadline {__version__} from {summary['uri']}",

@@ -20,7 +20,7 @@ from leadline.cli.cost_lines import cost_lines
 from leadline.cli.measurements import machine_block, sparkline, sparkline_lines
 from leadline.cli.run_page import _warnings, head, rule_block
 from leadline.reader.run import Run
-from leadline.records.documents import CaptureCost, WorkerDocument
+from leadline.records.documents import CaptureCost, NodeDocument, RuleSummary, WorkerDocument
 from leadline.records.outcome import RunOutcome
 from leadline.records.series import TensorInfo
 from leadline.testing.runs import Capture, RunWriter
@@ -141,7 +141,15 @@ def test_a_thousand_workers_are_counted() -> None:
         "started": "2026-01-01T00:00:00Z",
         "steps": {"train": 5},
         "command": ["x"],
-        "cost": {"seconds": None, "step_share": None, "start": None, "compile_seconds": 0.0, "bytes": 1, "sampled": []},
+        "cost": {
+            "seconds": None,
+            "step_share": None,
+            "start": None,
+            "compile_seconds": 0.0,
+            "beside_seconds": None,
+            "bytes": 1,
+            "sampled": [],
+        },
         "uri": "/r",
         "upload": None,
         "removed": None,
@@ -250,7 +258,9 @@ def test_costs_add_up_and_say_what_leaves_them_out() -> None:
         CaptureCost(("inputs",), ("max",), ("rule:unscaled_input",), "train", 1, 1_000),
     )
     most = WorkerDocument("rank0", steps={"train": 90, "eval": 10}, own_ns=200_000_000, loop_ns=10**9, costs=costs)
-    lines = cost_lines([WorkerDocument("rank1", own_ns=1, loop_ns=10**9, costs=costs), most]).plain.splitlines()
+    workers = [WorkerDocument("rank1", own_ns=1, loop_ns=10**9, costs=costs), most]
+    nodes = [NodeDocument("a", processor_seconds=0.5), NodeDocument("b", processor_seconds=0.25)]
+    lines = cost_lines(workers, nodes, RuleSummary(processor_seconds=6.75)).plain.splitlines()
     rows = [re.split(r"  +", line.strip()) for line in lines]
     assert rows[1] == ["labels", "50", "2 ms", "100 ms", "10 %", "--no-rule sorted_batches"]
     assert rows[2][:2] == ["steps without captures, and the start", "100"]
@@ -259,7 +269,8 @@ def test_costs_add_up_and_say_what_leaves_them_out() -> None:
     assert rows[5] == ["tensors selected by name (eval)", "4", "500 µs", "2 ms", "0.2 %", "leaving out --capture"]
     assert rows[6][:2] == ["1 more", "1 µs"]
     assert rows[7] == ["in all", "200 ms", "20 %"]
+    assert lines[8] == "beside the training 7.5 s of processor time, 6.8 s of it for the rules"
 
 
 def test_a_run_without_a_budget_has_no_costs_by_capture() -> None:
-    assert "no overhead budget" in cost_lines([WorkerDocument("rank0", own_ns=1, loop_ns=10)]).plain
+    assert "no overhead budget" in cost_lines([WorkerDocument("rank0", own_ns=1, loop_ns=10)], [], RuleSummary()).plain

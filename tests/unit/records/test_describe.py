@@ -17,8 +17,10 @@ from leadline.records.documents import (
     DisabledCapture,
     DroppedData,
     DroppedSamples,
+    NodeDocument,
     OverheadAtStart,
     RuleDocument,
+    RuleSummary,
     SampledItem,
     SummarizedRule,
     WorkerDocument,
@@ -129,11 +131,18 @@ def test_every_view_has_the_same_number(tmp_path: Path) -> None:
     for name, document in documents.items():
         write_document(str(tmp_path / "run" / layout.worker_document(name)), document)
     workers = list(documents.values())
+    make_folder(str(tmp_path / "run" / layout.NODES))
+    write_document(str(tmp_path / "run" / layout.node_document("a")), NodeDocument("a", processor_seconds=0.5))
+    write_document(str(tmp_path / "run" / layout.RULE_SUMMARY), RuleSummary(complete=True, processor_seconds=1.25))
     cost = cost_of(writer.path, workers)
     assert (cost["step_share"], cost["sampled"]) == (0.006, to_json([entry()]))
-    ending = JobEnd(RunOutcome("Completed"), "Completed", 0, 0, 1.0, tuple(workers), 10, None, False)
+    ending = JobEnd(
+        RunOutcome("Completed"), "Completed", 0, 0, 1.0, tuple(workers), 10, None, False, beside_seconds=1.75
+    )
     text = "\n".join(summary_lines(ending, width=100))
-    assert "Overhead: 70 ms (0.6 % of step time), " in text
+    shown = "70 ms (0.6 % of step time), 1.75 s of processor time beside it, "
+    assert f"Overhead: {shown}" in " ".join(text.split())
+    assert shown in describe.overhead_of(workers, cost["beside_seconds"], cost["bytes"])
     expected = (
         "sampled less often to stay within the overhead budget: gradients every 200 steps on average, 50 requested"
     )

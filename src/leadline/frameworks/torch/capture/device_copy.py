@@ -131,7 +131,7 @@ def is_read_at_once(tensor: torch.Tensor) -> bool:
 
 def _has_nonfinite(tensor: torch.Tensor) -> bool:
     """Return whether a tensor is of a type that has NaN or infinity; integers have neither."""
-    return tensor.is_floating_point() or tensor.is_complex()
+    return bool(tensor.is_floating_point() or tensor.is_complex())
 
 
 def scale_of(scaler: Any) -> DeviceScalar | float:

@@ -102,7 +102,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         bits (their checksum) are the same at all of these captures; every learning rate was 0 at each capture. All of
         this must hold at 3 captures at least; at fewer it is undecided. It fires at the first step if the models of an
         optimizer have low-rank adapters (``lora_`` in the names of parameters), and none of them requires a gradient,
-        or no optimizer holds one. While the learning rate rises (warm-up), an unchanged parameter is not evaluated: the
+        nor any weight of the layers that they adapt, or no optimizer holds one. While the learning rate rises (warm-up), an unchanged parameter is not evaluated: the
         first steps may be too small to change a bit. Smaller gradients are rounding errors of zero, such as those of a
         bias in front of a batch norm, which is unchanged as expected. At the end of a training, when the gradient of a
         parameter, the learning rate or every loss has fallen below a thousandth of its largest value, nothing needs to

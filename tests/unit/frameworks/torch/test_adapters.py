@@ -61,6 +61,16 @@ def test_frozen_ones() -> None:
     assert counts(model, sgd(model.parameters())) == (4, 4, 0, 0)
 
 
+def test_ones_that_are_frozen_while_their_layers_are_trained() -> None:
+    """A model is pretrained with its adapters in place."""
+    model = Model()
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = "lora" not in name
+    assert counts(model, sgd(model.parameters())) == (4, 0, 0, 0)
+    model.layers[1].requires_grad_(False)
+    assert counts(model, sgd(model.parameters())) == (4, 2, 0, 0)
+
+
 @pytest.mark.parametrize("has_stepped", [None, True, False])
 def test_ones_that_the_optimizer_does_not_hold(has_stepped: bool | None) -> None:
     model = Model()

@@ -20,12 +20,15 @@ def adapter_checks(
 ) -> dict[str, float]:
     """Return how many weights of adapters there are, and how many cannot learn; empty: there are none.
 
+    Adapters may be frozen while the layers that they adapt are trained, as in a pretraining of the model that has them.
+
     Called before the first step of an optimizer, when the gradients of a whole backward pass are known.
 
     Args:
         roots: The models that the optimizer trains.
         others: Other optimizers that have stepped.
     """
+    roots = list(roots)
     adapters = [parameter for root in roots for name, parameter in root.named_parameters() if _ADAPTER.search(name)]
     if not adapters:
         return {}
@@ -43,11 +46,23 @@ def adapter_checks(
     cut_off = [parameter for parameter in own if parameter.grad is None] if has_gradients else []
     counts = {
         ADAPTERS: adapters,
-        FROZEN_ADAPTERS: [parameter for parameter in adapters if not parameter.requires_grad],
+        FROZEN_ADAPTERS: [parameter for root in roots for parameter in _frozen(root)],
         UNMANAGED_ADAPTERS: missing,
         CUT_OFF_ADAPTERS: cut_off,
     }
     return {name: float(len(parameters)) for name, parameters in counts.items()}
+
+
+def _frozen(root: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """Return the weights of adapters that require no gradient, of layers that are not trained either."""
+    parameters = dict(root.named_parameters())
+    adapters = {name: match.start() for name in parameters if (match := _ADAPTER.search(name))}
+    trained = [name for name, parameter in parameters.items() if parameter.requires_grad and name not in adapters]
+    return [
+        parameters[name]
+        for name, end in adapters.items()
+        if not parameters[name].requires_grad and not any(other.startswith(name[:end]) for other in trained)
+    ]
 
 
 def _held(optimizers: Iterable[Any]) -> set[int]:

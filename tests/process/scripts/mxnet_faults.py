@@ -92,6 +92,20 @@ def wrong_loss():
     fit(network(nn.Dense(16, activation="relu"), nn.Dense(3), head=last))
 
 
+def over_batch():
+    """The softmax of the loss is taken over the samples."""
+    loss = CrossEntropy(axis=0 if IS_FAULTY else -1, sparse_label=False)
+    fit(network(nn.Dense(16, activation="relu")), y=np.eye(3, dtype="float32")[Y.astype(int)], loss_function=loss)
+
+
+def swapped():
+    """The loss is given the labels as predictions."""
+    loss = gluon.loss.SigmoidBinaryCrossEntropyLoss(from_sigmoid=True)
+    order = -1 if IS_FAULTY else 1
+    labels = np.eye(3, dtype="float32")[Y.astype(int)]
+    fit(network(nn.Dense(16)), y=labels, loss_function=lambda out, y: loss(*(nd.sigmoid(out), y)[::order]))
+
+
 def overfit():
     labels = generator.integers(0, 3, len(Y)).astype("float32") if IS_FAULTY else Y
     split = 4 * BATCH if IS_FAULTY else len(X) // 2
@@ -104,6 +118,6 @@ if IS_FAULTY:
     globals()[FAULT]()
     print("the script went on")
 else:
-    for twin in (nan, exploding, vanishing, dead_relu, untrained, unscaled, wrong_loss, overfit):
+    for twin in (nan, exploding, vanishing, dead_relu, untrained, unscaled, wrong_loss, over_batch, swapped, overfit):
         twin()
         gc.collect()  # a trainer and its parameters refer to each other

@@ -208,7 +208,7 @@ class PandasFrame:
         ]
         return self._pandas.DataFrame(rows, columns=list(_SYSTEM))
 
-    def _times(self, event: TraceEvent) -> tuple[str, str, int, int]:
+    def _times(self, event: TraceEvent) -> tuple[str, str, float, float]:
         """Return the start and the end of an event: in UTC, and in microseconds since the start of the training."""
         start, end = event.start_time, event.end_time
         return _readable(start / 1e6), _readable(end / 1e6), start - self.start_time, end - self.start_time

@@ -94,16 +94,15 @@ def wrong_loss():
 
 def over_batch():
     """The softmax of the loss is taken over the samples."""
-    loss = CrossEntropy(axis=0 if IS_FAULTY else -1, sparse_label=False)
+    loss = CrossEntropy(axis=0, sparse_label=False)
     fit(network(nn.Dense(16, activation="relu")), y=np.eye(3, dtype="float32")[Y.astype(int)], loss_function=loss)
 
 
 def swapped():
     """The loss is given the labels as predictions."""
     loss = gluon.loss.SigmoidBinaryCrossEntropyLoss(from_sigmoid=True)
-    order = -1 if IS_FAULTY else 1
-    labels = np.eye(3, dtype="float32")[Y.astype(int)]
-    fit(network(nn.Dense(16)), y=labels, loss_function=lambda out, y: loss(*(nd.sigmoid(out), y)[::order]))
+    labels = (X[:, :3] > 0).astype("float32")
+    fit(network(nn.Dense(16)), y=labels, loss_function=lambda out, y: loss(y, nd.sigmoid(out)))
 
 
 def overfit():
@@ -118,6 +117,6 @@ if IS_FAULTY:
     globals()[FAULT]()
     print("the script went on")
 else:
-    for twin in (nan, exploding, vanishing, dead_relu, untrained, unscaled, wrong_loss, over_batch, swapped, overfit):
+    for twin in (nan, exploding, vanishing, dead_relu, untrained, unscaled, wrong_loss, overfit):
         twin()
         gc.collect()  # a trainer and its parameters refer to each other

@@ -18,6 +18,8 @@ FAULTS = {
     "unscaled": "unscaled_input",
     "wrong_loss": "loss_input",
     "wrong_loss_hybrid": "loss_input",
+    "over_batch": "loss_input",
+    "swapped": "loss_input",
     "overfit": "overfit",
     "cut": "no_gradient",
 }
@@ -25,6 +27,10 @@ CAPTURE = {
     "nan": ("--capture", "layers:every=1"),
     "nan_hybrid": ("--capture", "layers:every=1"),
     "exploding": ("--capture", "gradient_norms:every=1"),
+}
+MESSAGES = {
+    "over_batch": "softmax is taken over the batch",
+    "swapped": "is given labels as predictions",
 }
 NAN_STEP = 7
 
@@ -46,6 +52,7 @@ def test_a_fault_is_found_and_stops_the_training(fault: str, tmp_path: Path) -> 
     if fault.startswith("nan"):
         assert min(finding["step"] for finding in findings) == NAN_STEP
         assert "hybridsequential0_input_0" in findings[0]["message"]
+    assert MESSAGES.get(fault, "") in findings[0]["message"]
     assert ended.status == STOPPED, ended.err
     assert "the script went on" not in ended.out
 

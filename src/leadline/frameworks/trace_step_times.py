@@ -34,6 +34,15 @@ class TraceStepTimes:
         self.steps[-1]["mode"] = mode
         self.steps[-1]["end_ns"] = time.time_ns()
 
+    def enter(self, step: int, ended: str) -> None:
+        """Begin the next step, which ends the one before.
+
+        Args:
+            ended: The mode of the step before.
+        """
+        self.end(ended)
+        self.begin(step)
+
     def write(self, folder: str, names: Mapping[str, Sequence[str]] | None = None) -> None:
         """Write the document of the steps.
 

@@ -32,6 +32,15 @@ class CoveredPart:
     """Where not all of it is looked at: what is missing, or that it does not apply."""
 
 
+REWARD_RULES: Final = (
+    "dead_groups",
+    "entropy_collapse",
+    "rising_entropy",
+    "reward_fall",
+    "truncated_completions",
+    "kl_divergence",
+    "policy_mismatch",
+)
 _OF_NETWORKS: Final = {TREES: "does not apply"}
 PARTS: Final = (
     CoveredPart(
@@ -105,15 +114,7 @@ PARTS: Final = (
     ),
     CoveredPart(
         "rewards",
-        (
-            "dead_groups",
-            "entropy_collapse",
-            "rising_entropy",
-            "reward_fall",
-            "truncated_completions",
-            "kl_divergence",
-            "policy_mismatch",
-        ),
+        REWARD_RULES,
         "logged metrics of reinforcement learning: groups of completions whose rewards are all equal, a policy without "
         "entropy or with more and more of it, a reward that is lost again, completions that do not end any more, a "
         "divergence that is negative or runs away, a sampler with another policy",

@@ -6,6 +6,7 @@ from typing import Final
 
 from leadline.config.class_registry import ClassRegistry
 from leadline.config.class_registry import is_custom as is_custom
+from leadline.records.verdict_scope import REWARD_RULES
 from leadline.rules.rule import Rule
 
 _TABLE: Final = {
@@ -215,13 +216,7 @@ DEFAULT: Final = (
     "rising_validation_loss",
     "generalization_gap",
     "broken_metric",
-    "dead_groups",
-    "entropy_collapse",
-    "rising_entropy",
-    "reward_fall",
-    "truncated_completions",
-    "kl_divergence",
-    "policy_mismatch",
+    *REWARD_RULES,
     "no_split",
     "closing_remarks",
 )

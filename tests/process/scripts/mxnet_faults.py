@@ -92,6 +92,19 @@ def wrong_loss():
     fit(network(nn.Dense(16, activation="relu"), nn.Dense(3), head=last))
 
 
+def over_batch():
+    """The softmax of the loss is taken over the samples."""
+    loss = CrossEntropy(axis=0, sparse_label=False)
+    fit(network(nn.Dense(16, activation="relu")), y=np.eye(3, dtype="float32")[Y.astype(int)], loss_function=loss)
+
+
+def swapped():
+    """The loss is given the labels as predictions."""
+    loss = gluon.loss.SigmoidBinaryCrossEntropyLoss(from_sigmoid=True)
+    labels = (X[:, :3] > 0).astype("float32")
+    fit(network(nn.Dense(16)), y=labels, loss_function=lambda out, y: loss(y, nd.sigmoid(out)))
+
+
 def overfit():
     labels = generator.integers(0, 3, len(Y)).astype("float32") if IS_FAULTY else Y
     split = 4 * BATCH if IS_FAULTY else len(X) // 2

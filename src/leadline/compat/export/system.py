@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from leadline.compat.smdebug.profiler.system_metrics_reader import DIMENSIONS
 from leadline.reader.table_rows import SystemRow
 from leadline.store.documents import make_folder, replace_file
 
@@ -15,13 +16,6 @@ if TYPE_CHECKING:
     from leadline.reader.run import Run
 
 _SECONDS_PER_FILE: Final = 60
-_DIMENSIONS: Final = {
-    ("cpu", "utilization_percent"): "CPUUtilization",
-    ("gpu", "utilization_percent"): "GPUUtilization",
-    ("gpu", "memory_used_percent"): "GPUMemoryUtilization",
-    ("memory", "used_percent"): "MemoryUsedPercent",
-}
-"""smdebug's dimensions by kind and metric; the other metrics have none."""
 
 
 def export_system(run: Run, folder: str) -> int:
@@ -54,7 +48,7 @@ def _place(time_ns: int, node: str) -> str:
 def _lines(row: SystemRow, node: str) -> Iterator[str]:
     """Yield the line of a sample; the mean over the cores is none, as readers compute it."""
     kind, device = row["kind"], row["device"]
-    dimension = _DIMENSIONS.get((kind, row["metric"]))
+    dimension = DIMENSIONS.get((kind, row["metric"]))
     if dimension is None or (kind, device) == ("cpu", "total"):
         return
     name = {"cpu": device.replace("core", "cpu"), "memory": dimension}.get(kind, device)

@@ -38,7 +38,7 @@ RECORDED_FACTS: Final[Mapping[str, frozenset[str]]] = {
     | {facts.IGNORED_TOKENS, facts.IS_WEIGHTED_BY_ITS_MEAN, facts.OWN_NEGATIVES},
     "Keras on PyTorch": _KERAS | {facts.IS_SOFTMAX_OVER_BATCH},
     "TensorFlow": _KERAS,
-    "MXNet": _TRACED | _LABELS | _PROBABILITIES | _SHAPES,
+    "MXNet": _TRACED | _LABELS | _PROBABILITIES | _SHAPES | {facts.IS_SOFTMAX_OVER_BATCH, facts.IS_SWAPPED},
     "JAX": _TRACED
     | _LABELS
     | _PROBABILITIES

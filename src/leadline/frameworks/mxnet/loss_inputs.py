@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from mxnet import autograd
+from mxnet.base import MXNetError
 from mxnet.gluon import loss as gluon_loss
 
 from leadline.frameworks.kit.array_verbs import ArrayVerbs
@@ -50,6 +51,7 @@ _OPERATORS: Final[dict[str, Activation | Operator]] = {
         ("_div_scalar", "_minus_scalar", "_mul_scalar", "_plus_scalar", "_rminus_scalar"), Operator.RESCALING
     ),
 }
+_SOFTMAX: Final = frozenset({"log_softmax", "softmax"})
 _CALL: Final = "_cachedop"
 """The call of a hybridized block."""
 _PREFIXES: Final = ("_npx_", "_npi_", "_np_")
@@ -87,10 +89,11 @@ class GluonLossFacts:
         name = unused_name(kind.name.lower(), self._names)
         self._names.add(name)
         predictions, labels = given[:2]
-        trace = trace_of(predictions, self._graph_of_call)
+        trace, axes = trace_of(predictions, self._graph_of_call)
         is_sparse = bool(getattr(loss, "_sparse_label", False))
         axis = getattr(loss, "_axis", -1)
-        numbers = _known(kind, trace, predictions.shape, axis)
+        numbers = _known(kind, trace, axes, predictions.shape, axis)
+        numbers[facts.IS_SWAPPED] = float(_graph_of(predictions) is None and _graph_of(labels) is not None)
         if not is_sparse:
             numbers |= _label_numbers(read(labels), kind, trace.activation)
         if predictions.ndim > 1:
@@ -112,22 +115,33 @@ class _Node(NamedTuple):
     position: int
 
 
-def trace_of(predictions: Any, graph_of_call: Callable[[], Any | None]) -> LossTrace:
-    """Return what lies between an array and the layer before it.
+def trace_of(predictions: Any, graph_of_call: Callable[[], Any | None]) -> tuple[LossTrace, list[int]]:
+    """Return what lies between an array and the layer before it, and the axes of each softmax on the way.
 
     Args:
         graph_of_call: Returns the graph of the only hybridized block that was called; None if there are several.
     """
+    trace, graph, axes = LossTrace(_OPERATORS), _graph_of(predictions), list[int]()
 
     def read_node(node: _Node) -> tuple[str, Sequence[_Node]]:
         operator = node.nodes[node.position]
         name = _name_of(operator)
+        if name in _SOFTMAX:
+            axes.append(int((operator.get("attrs") or {}).get("axis", -1)))
         if name != _CALL:
             return name, [_Node(node.nodes, given[0]) for given in operator["inputs"]]
         graph = graph_of_call()
         return "identity", [_last_of(graph)] if graph is not None else []
 
-    return LossTrace(_OPERATORS).follow(_last_of(autograd.get_symbol(predictions)), read_node)
+    return trace if graph is None else trace.follow(_last_of(graph), read_node), axes
+
+
+def _graph_of(array: Any) -> Any | None:
+    """Return the graph that an array was computed by, from what requires gradients; None: there is none."""
+    try:
+        return autograd.get_symbol(array)
+    except MXNetError:
+        return None
 
 
 def _last_of(symbol: Any) -> _Node:
@@ -148,7 +162,7 @@ def _name_of(node: Mapping[str, Any]) -> str:
     return str(attributes["act_type"]) if name == "activation" and "act_type" in attributes else name
 
 
-def _known(kind: LossKind, trace: LossTrace, shape: Sequence[int], axis: int) -> dict[str, float]:
+def _known(kind: LossKind, trace: LossTrace, axes: Sequence[int], shape: Sequence[int], axis: int) -> dict[str, float]:
     numbers = {
         **traced_facts(kind, trace),
         facts.IS_BROADCAST: 0.0,  # the losses give labels the shape of the predictions
@@ -156,6 +170,8 @@ def _known(kind: LossKind, trace: LossTrace, shape: Sequence[int], axis: int) ->
     }
     if shape and (trace.activation is Activation.SOFTMAX or kind is LossKind.CROSS_ENTROPY):
         numbers[facts.SOFTMAX_SIZE] = float(shape[axis])
+    own = [axis % len(shape)] if shape and kind is LossKind.CROSS_ENTROPY else []
+    numbers[facts.IS_SOFTMAX_OVER_BATCH] = float(len(shape) > 1 and 0 in (*axes, *own))
     return numbers
 
 

@@ -48,6 +48,7 @@ def steps(loss: Callable[[nn.Module, int], torch.Tensor], count: int = 5) -> tup
         lambda loss: loss,
         lambda loss: loss / 4,
         lambda loss: 0.25 * loss,
+        lambda loss: (loss[None] / 4).squeeze(0),
         lambda loss: (loss * 2 / 3).sum(),
         lambda loss: loss / torch.tensor(8.0),
     ],

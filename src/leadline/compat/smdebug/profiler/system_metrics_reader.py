@@ -12,7 +12,7 @@ from leadline.reader.table_rows import SystemRow
 
 _TYPES: Final = {"disk": "i/o"}
 """smdebug's types of metrics by Leadline's kinds of devices; other kinds keep their name."""
-_DIMENSIONS: Final = {
+DIMENSIONS: Final = {
     ("cpu", "utilization_percent"): "CPUUtilization",
     ("gpu", "utilization_percent"): "GPUUtilization",
     ("gpu", "memory_used_percent"): "GPUMemoryUtilization",
@@ -70,7 +70,7 @@ def _is_mean(row: SystemRow, with_cores: set[str]) -> bool:
 def _event(row: SystemRow) -> SystemProfilerEvent:
     kind, device, metric = row["kind"], row["device"], row["metric"]
     core = _CORE.fullmatch(device)
-    dimension = _DIMENSIONS.get((kind, metric), metric)
+    dimension = DIMENSIONS.get((kind, metric), metric)
     name = f"cpu{core[1]}" if kind == "cpu" and core else device
     return SystemProfilerEvent(
         row["time_ns"] / 10**9, _TYPES.get(kind, kind), name, dimension, row["value"], row["node"]

@@ -6,11 +6,9 @@ import math
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import ModuleType
 from typing import Any, Final
 
-from leadline.frameworks.import_watch import ImportWatch
-from leadline.frameworks.patches import Patches
+from leadline.frameworks.torch.diagnose.library_check import LibraryCheck
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.instrumentation.guard import Fact
@@ -24,30 +22,20 @@ _GAUSSIAN: Final = "DiagGaussianDistribution"
 """The distribution whose draws are clipped to the action space; others are scaled to it."""
 
 
-class Rollouts:
+class Rollouts(LibraryCheck):
     """Counts the episodes that an algorithm of Stable-Baselines3 collects, the latest that was called.
 
     Lengths are those of its ``Monitor``, which it wraps environments in; of environments without one nothing is known.
     """
 
     def __init__(self, guard: HookGuard, fact: Fact) -> None:
-        self._guard, self._fact, self._patches = guard, fact, Patches()
-        self._imports = ImportWatch([_MODULE], self._on_import)
+        super().__init__(guard, fact, [_MODULE])
         self._name = ""
         self._algorithm: Callable[[], Any] = lambda: None
         self._episodes: deque[int] = deque(maxlen=_LATEST)
         """The lengths of the latest episodes, in steps; negative: they were truncated."""
         self._longest = self._truncated = 0
         self._actions: dict[str, float] = {}
-
-    def install(self) -> None:
-        """Replace the method that is given each step of the environments, as soon as the library is imported."""
-        self._imports.install()
-
-    def uninstall(self) -> None:
-        """Restore it."""
-        self._imports.uninstall()
-        self._patches.restore()
 
     def results(self) -> dict[str, float]:
         """Return the checks; empty: no episode of the library has ended, and the policy is another one."""
@@ -58,9 +46,8 @@ class Rollouts:
             found |= {f"{self._name}/{check}": float(n) for check, n in zip(EPISODES, numbers, strict=True)}
         return found
 
-    def _on_import(self, name: str, module: ModuleType) -> None:
-        kind, method = module.BaseAlgorithm, "_update_info_buffer"
-        self._guard.run(self._patches.replace, kind, method, self._make_update, is_optional=True)
+    def replace(self, name: str, module: Any) -> None:
+        self._patches.replace(module.BaseAlgorithm, "_update_info_buffer", self._make_update, is_optional=True)
 
     def _make_update(self, original: Callable[..., None]) -> Callable[..., None]:
         guard, note = self._guard, self._fact.call

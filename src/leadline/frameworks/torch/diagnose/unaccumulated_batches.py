@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any, Final
 
-from leadline.frameworks.import_watch import ImportWatch
-from leadline.frameworks.patches import Patches
+from leadline.frameworks.torch.diagnose.library_check import LibraryCheck
 from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.instrumentation.guard import Fact
 from leadline.records.names import UNACCUMULATED
@@ -18,29 +16,19 @@ _ENGINES: Final = ("DEEPSPEED", "MEGATRON_LM")
 """What accumulates by itself, whatever the script does."""
 
 
-class UnaccumulatedBatches:
+class UnaccumulatedBatches(LibraryCheck):
     """Counts the backward passes of an Accelerator and the updates of its optimizers.
 
     Nothing is counted any more once ``accumulate`` or ``no_sync`` is entered.
     """
 
     def __init__(self, guard: HookGuard, fact: Fact) -> None:
-        self._guard, self._fact, self._patches = guard, fact, Patches()
-        self._imports = ImportWatch([_ACCELERATOR, _OPTIMIZER], self._on_import)
+        super().__init__(guard, fact, [_ACCELERATOR, _OPTIMIZER])
         self._steps = self._batches = 0
         """Over how many batches gradients are to be accumulated, and the backward passes so far."""
         self._updates: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._is_handled = False
         """Whether the script, or an engine, says when gradients are accumulated."""
-
-    def install(self) -> None:
-        """Replace the methods as soon as the library is imported."""
-        self._imports.install()
-
-    def uninstall(self) -> None:
-        """Restore them."""
-        self._imports.uninstall()
-        self._patches.restore()
 
     def results(self) -> dict[str, float]:
         """Return the checks; empty: nothing is to be accumulated."""
@@ -50,10 +38,7 @@ class UnaccumulatedBatches:
         counts = (self._steps, self._batches if have_updates else 0)
         return {f"Accelerate/{check}": float(count) for check, count in zip(UNACCUMULATED, counts, strict=True)}
 
-    def _on_import(self, name: str, module: ModuleType) -> None:
-        self._guard.run(self._replace, name, module)
-
-    def _replace(self, name: str, module: Any) -> None:
+    def replace(self, name: str, module: Any) -> None:
         if name == _OPTIMIZER:
             self._patches.replace(module.AcceleratedOptimizer, "step", self._make_step, is_optional=True)
             return

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import torch
 
+from leadline.frameworks.torch.capture.autograd_graph import VIEWS
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of
 from leadline.frameworks.torch.naming.model_names import unwrap
 
@@ -23,20 +24,7 @@ _MAX_LABELS: Final = 64
 """Loss calls of a step whose labels are kept."""
 OutputPlace = str | int | None
 """Where a model's output holds a tensor: a key or position; None: it is that tensor."""
-_PRESERVING_NODES: Final = frozenset(
-    {
-        "AliasBackward0",
-        "CloneBackward0",
-        "MeanBackward0",
-        "ReshapeAliasBackward0",
-        "SqueezeBackward0",
-        "SumBackward0",
-        "ToCopyBackward0",
-        "UnsafeViewBackward0",
-        "UnsqueezeBackward0",
-        "ViewBackward0",
-    }
-)
+_PRESERVING_NODES: Final = VIEWS | {"MeanBackward0", "SumBackward0"}
 """Graph nodes that keep a loss the same loss, including sums and means over samples."""
 _MEAN, _SUM = 1, 2
 """Codes of reductions, as graph nodes save them."""

@@ -68,8 +68,7 @@ class OperatorRecording:
         self._steps.begin(step)
 
     def enter(self, step: int, ended: str) -> None:
-        self._steps.end(ended)
-        self._steps.begin(step)
+        self._steps.enter(step, ended)
 
     def mark(self, phase: str) -> None:
         self._steps.mark(phase)

@@ -86,10 +86,7 @@ class PandasFrame:
         """
         rows = [
             (
-                _readable(event.start_time / 1e6),
-                _readable(event.end_time / 1e6),
-                event.start_time - self.start_time,
-                event.end_time - self.start_time,
+                *self._times(event),
                 event.duration,
                 event.pid,
                 _name(event),
@@ -211,13 +208,15 @@ class PandasFrame:
         ]
         return self._pandas.DataFrame(rows, columns=list(_SYSTEM))
 
+    def _times(self, event: TraceEvent) -> tuple[str, str, float, float]:
+        """Return the start and the end of an event: in UTC, and in microseconds since the start of the training."""
+        start, end = event.start_time, event.end_time
+        return _readable(start / 1e6), _readable(end / 1e6), start - self.start_time, end - self.start_time
+
     def _framework(self, events: Sequence[TraceEvent], selected: Sequence[str]) -> Any:
         rows = [
             (
-                _readable(event.start_time / 1e6),
-                _readable(event.end_time / 1e6),
-                event.start_time - self.start_time,
-                event.end_time - self.start_time,
+                *self._times(event),
                 event.tid,
                 event.pid,
                 _name(event),

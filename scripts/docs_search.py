@@ -50,10 +50,12 @@ def found(page: Page, address: str, question: str) -> list[str]:
     return list(dict.fromkeys(hrefs))
 
 
+class _SilentHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None: ...
+
+
 def main(site: str) -> int:
-    handler = functools.partial(SimpleHTTPRequestHandler, directory=site)
-    handler.log_message = lambda *_: None  # type: ignore[attr-defined]
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_SilentHandler, directory=site))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     program, right = shutil.which("chromium-headless-shell") or shutil.which("chromium"), 0
     with sync_playwright() as playwright:

@@ -60,7 +60,9 @@ def judge(
         list[str] | None,
         typer.Option(help="[ALIAS=]NAME[:key=value,…]; default: the rules of the run.", autocompletion=complete_rule),
     ] = None,
-    follow: Annotated[bool, typer.Option(help="Continue until the run has ended; needs a single run.")] = False,
+    follow: Annotated[
+        bool, typer.Option(help="Continue until the run has ended; needs a single run.", show_default=False)
+    ] = False,
     engine: Annotated[str, typer.Option(help="Where to evaluate: local (on all cores) or ray.")] = "local",
     ray_address: Annotated[
         str | None, typer.Option(help="Address of the Ray cluster; default: $RAY_ADDRESS, else a local cluster.")
@@ -70,7 +72,10 @@ def judge(
     ] = False,
     fail_on_issues: Annotated[
         bool,
-        typer.Option(help="Exit with status 1 if a rule fired, failed or was left out, or a run cannot be judged."),
+        typer.Option(
+            help="Exit with status 1 if a rule fired, failed or was left out, or a run cannot be judged.",
+            show_default=False,
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> int:

@@ -39,7 +39,7 @@ _OPENING_PAGE: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><
 
 def ui(
     place: Annotated[
-        str | None, typer.Argument(metavar="[ROOT-or-RUN]", help="Runs directory, run or URI; default ./leadline-runs.")
+        str | None, typer.Argument(metavar="ROOT-or-RUN", help="Runs directory, run or URI; default ./leadline-runs.")
     ] = None,
     port: Annotated[
         int | None, typer.Option(help=f"Port to listen on; 0: any free port.  [default: {PORT}, or the next free one]")

@@ -1,0 +1,40 @@
+"""What ``--help`` prints: plain text, in which a name such as ./leadline-runs is never broken at its hyphen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand
+
+_HYPHEN: Final = "\ue000"
+"""Stands for a hyphen while lines are wrapped; its width is the same."""
+
+
+class _HelpFormatter(typer.Context.formatter_class):  # type: ignore[name-defined, misc]
+    def write_text(self, text: str) -> None:
+        super().write_text(text.replace("-", _HYPHEN))
+
+    def write_dl(self, rows: Sequence[tuple[str, str]], *args: Any, **settings: Any) -> None:
+        super().write_dl([(term, text.replace("-", _HYPHEN)) for term, text in rows], *args, **settings)
+
+    def getvalue(self) -> str:
+        return str(super().getvalue().replace(_HYPHEN, "-"))
+
+
+class HelpContext(typer.Context):
+    """The context of a command whose help is written so."""
+
+    formatter_class = _HelpFormatter
+
+
+class Command(TyperCommand):
+    """A command with such a help."""
+
+    context_class = HelpContext
+
+
+def first_sentence(text: str | None) -> str:
+    """Return the first paragraph of a command's help as one line."""
+    return " ".join((text or "").split("\n\n")[0].split())

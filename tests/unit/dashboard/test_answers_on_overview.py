@@ -75,6 +75,17 @@ def test_overview_shows_duration_bottleneck_and_operators(run: RunWriter, tmp_pa
     assert page == text(client, "/runs/first")
 
 
+def test_an_overloaded_machine_is_noted_beside_the_step_phases(tmp_path: Path, open_dashboard: Open) -> None:
+    phases = {"forward": 60.0, "backward": 40.0}
+    busy = training([phases] * 40, cpu_ms={"forward": 5.0}, delayed_ms={"forward": 50.0, "backward": 30.0})
+    RunWriter(tmp_path / "busy").write_all(busy).end()
+    RunWriter(tmp_path / "idle").write_all(training([phases] * 40)).end()
+    client = open_dashboard(tmp_path)
+    message = "The machine was overloaded: the training&#39;s thread waited for a CPU in 80 % of the time"
+    assert text(client, "/runs/busy").count(message) == 1
+    assert "overloaded" not in text(client, "/runs/idle")
+
+
 def test_a_run_without_steps_shows_messages(tmp_path: Path, open_dashboard: Open) -> None:
     RunWriter(tmp_path / "first").write_all([])
     client = open_dashboard(tmp_path)

@@ -30,7 +30,7 @@ def page() -> str:
     lines = [_INTRODUCTION]
     for title, names in GROUPS.items():
         rows = [f"| [`leadline {name}`](#leadline-{name}) | {_summary(group.commands[name])} |" for name in names]
-        lines += [f"| {title} | |", "|---|---|", *rows, ""]
+        lines += [f"| {title} | purpose |", "|---|---|", *rows, ""]
     sections = [section(name, group.commands[name]) for names in GROUPS.values() for name in names]
     return "\n".join([*lines, *sections])
 

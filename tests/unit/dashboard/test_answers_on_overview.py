@@ -150,6 +150,26 @@ def test_the_loss_is_drawn_by_mode_with_the_findings(tmp_path: Path, open_dashbo
     assert [each["x0"] for each in chart["layout"]["shapes"]] == [7]
 
 
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_a_loss_that_is_also_logged_is_drawn_once(tmp_path: Path, open_dashboard: Open, mode: str) -> None:
+    """The trainer's loss of the validation is another one, unless the evaluation was captured."""
+    kinds = {"Loss_output_0": "losses", "loss": "metrics", "eval_loss": "metrics", "kl_loss": "metrics"}
+    infos = {name: TensorInfo(name, (kind,), ()) for name, kind in kinds.items()}
+    parts = [Capture(step, {name: {"value": 1.0} for name in kinds}, infos=infos) for step in range(3)]
+    parts += [Capture(step, {"Loss_output_0": {"value": 1.0}}, mode=mode, infos=infos) for step in range(3, 6)]
+    RunWriter(tmp_path / "run").write_all(parts)
+    client = open_dashboard(tmp_path)
+    drawn = re.findall(r'id="chart-loss-([^"]*)"', text(client, "/runs/run/overview"))
+    assert drawn == ["Loss_output_0", *(["loss"] if mode == "train" else []), "kl_loss"]
+    titles = {name: figure(client, f"/runs/run/charts/metric.json?name={name}")["layout"]["title"] for name in kinds}
+    assert {name: title["text"] for name, title in titles.items()} == {
+        "Loss_output_0": "loss (Loss)",
+        "loss": "loss (logged)",
+        "eval_loss": "loss (logged)",
+        "kl_loss": "kl_loss",
+    }
+
+
 def test_job_phases_add_up() -> None:
     job = JobPhases(
         0, 100 * SECOND_NS, 20 * SECOND_NS, 90 * SECOND_NS, {"imports": 8.0, "setup": 7.0, "first_step": 3.0}

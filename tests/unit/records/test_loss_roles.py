@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.records.loss_roles import logged_losses, role_of
+from leadline.records.loss_roles import TRAINING_SET, VALIDATION_SET, logged_losses, role_of
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,8 @@ def test_the_role_of_a_boosters_evaluation_set_is_known(name: str, stem: str) ->
 
 def test_a_captured_loss_that_a_trainer_logs_again_is_known_by_its_name() -> None:
     captured = {"CrossEntropyLoss_output_0": ("layers", "losses")}
-    logged = {name: ("metrics",) for name in ("loss", "eval_loss", "Loss/train", "avg_loss", "metrics/loss")}
-    others = {name: ("metrics",) for name in ("kl_loss", "accuracy", "loss_scale", "policy/loss")}
+    logged = dict.fromkeys(("loss", "eval_loss", "Loss/train", "avg_loss", "metrics/loss"), ("metrics",))
+    others = dict.fromkeys(("kl_loss", "accuracy", "loss_scale", "policy/loss"), ("metrics",))
     assert logged_losses({**captured, **others, **logged}) == list(logged)
     assert logged_losses({**others, **logged}) == []
     assert logged_losses({"train/loss": ("losses", "logged"), **logged}) == [], "nothing was captured"

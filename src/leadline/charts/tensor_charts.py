@@ -206,7 +206,7 @@ def compare(
 def _heading(view: ChartView, name: str) -> str:
     collections = {tensor: info.collections for tensor, info in view.run.archive.infos().items()}
     if name in logged_losses(collections):
-        return f"{plain_text(name, 50)} (logged)"
+        return f"{plain_text(heading(name), 50)} (logged)"
     return plain_text(heading(name, collections.get(name, ())), 60)
 
 

@@ -238,7 +238,9 @@ def display_name(owner: type) -> str:
 def heading(name: str, collections: Iterable[str] = ()) -> str:
     """Return what a chart calls a tensor: ``loss (CrossEntropyLoss)`` for the loss ``CrossEntropyLoss_output_0``."""
     call, _, output = name.rpartition("_output_")
-    if not call or not output.isdecimal() or "losses" not in collections:
+    if "losses" not in collections:
+        return name.removeprefix("metrics/")  # a logged name that another tensor has
+    if not call or not output.isdecimal():
         return name
     return f"loss ({call})" if output == "0" else f"loss ({call}, output {output})"
 

@@ -181,6 +181,8 @@ TREE_COLLECTIONS: Final = FEATURE_COLLECTIONS | {FULL_SHAP, TREES}
 
 Family = Literal["network", "trees", "arrays"]
 """Kinds of frameworks: neural networks, gradient boosting, and arrays that the script captures itself."""
+OF_LOG: Final = "log"
+"""The framework of a run that ``leadline diagnose`` has made of a log."""
 
 MODULE_COLLECTIONS: Final = frozenset({"inputs", "outputs", "labels", "predictions", "layers"})
 """Collections of module inputs and outputs; ``<kind>_input`` and ``<kind>_output`` are further ones."""

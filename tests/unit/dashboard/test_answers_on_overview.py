@@ -21,6 +21,8 @@ from leadline.analysis.job import JobPhases
 from leadline.dashboard.number_format import phase_label
 from leadline.dashboard.pages.overview import job_parts, operations, rule_groups, usage_rows, warnings
 from leadline.dashboard.rule_view import rule_views
+from leadline.judge.judged_log import write_judged_run
+from leadline.logs.find import read_log
 from leadline.reader.run import Run
 from leadline.records.incarnations import Incarnation, Incarnations, WorkerStart
 from leadline.records.manifest import RuleSpec
@@ -95,6 +97,25 @@ def test_a_run_without_steps_shows_messages(tmp_path: Path, open_dashboard: Open
     assert "Bottleneck" not in page
     for chart in ("job", "step_phases", "progress", "scalar"):
         assert figure(client, f"/runs/first/charts/{chart}.json")["layout"]["meta"]["empty"]
+
+
+def test_the_overview_of_a_log_has_only_what_a_log_holds(tmp_path: Path, open_dashboard: Open) -> None:
+    log = tmp_path / "trainer_state.json"
+    rows = [{"step": step, "loss": 1.0 / step, "epoch": step / 10} for step in range(1, 20)]
+    log.write_text(json.dumps({"log_history": rows, "global_step": 19}))
+    write_judged_run(read_log(str(log)), str(tmp_path / "runs" / "log"), source=str(log))
+    page = text(open_dashboard(tmp_path / "runs"), "/runs/log/overview")
+    assert "Diagnosed" in page
+    assert "Not available in a log" in page
+    for words in (
+        "Duration",
+        "Training loop",
+        "Job phases",
+        "Step phases",
+        "Monitoring overhead",
+        'data-chart="progress"',
+    ):
+        assert words not in page, words
 
 
 def test_malicious_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
@@ -304,14 +325,16 @@ def test_interruptions_and_the_upload_are_shown(open_dashboard: Open, tmp_path: 
 def test_a_scalar_that_a_finding_is_about_is_drawn_beside_the_first_loss(tmp_path: Path, open_dashboard: Open) -> None:
     kinds = {"loss": "losses", "second_loss": "losses", "accuracy": "metrics", "other": "scalars", "reward": "scalars"}
     infos = {name: TensorInfo(name, (kind,), ()) for name, kind in kinds.items()}
-    captures = [Capture(step, {name: {"value": 1.0} for name in kinds}, infos=infos) for step in range(3)]
+    infos["learning_rate"] = TensorInfo("learning_rate", ("metrics", "role:learning_rate"), ())
+    infos |= {name: TensorInfo(name, ("metrics",), ()) for name in ("epoch", "eval_runtime", "eval_steps_per_second")}
+    captures = [Capture(step, {name: {"value": 1.0} for name in infos}, infos=infos) for step in range(3)]
     RunWriter(tmp_path / "run").write_all(captures)
     client = open_dashboard(tmp_path)
 
     def charts() -> list[str]:
         return re.findall(r'id="chart-loss-([^"]*)"', text(client, "/runs/run/overview"))
 
-    assert charts() == ["loss", "second_loss", "accuracy"]
+    assert charts() == ["loss", "second_loss", "accuracy", "learning_rate"]
     found = page_runs.finding("fall", "it fell", ("reward", "accuracy"))
     malicious_inputs.write_rule(str(tmp_path / "run"), "fall", verdict="fired", findings=[found])
     client = open_dashboard(tmp_path)

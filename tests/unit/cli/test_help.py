@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import pytest
@@ -41,6 +42,7 @@ def test_the_help_of_a_command_fits_and_breaks_no_name(name: str) -> None:
     command = ALL.commands[name]
     text = help_of(command, name, parent=ALL.context_class(ALL, info_name="leadline"))
     assert max(map(len, text.splitlines())) <= 80
+    assert not re.search(r"<[^>|]*\b(str|int|float)\b", text)
     whole = squeezed(text)
     for parameter in command.params:
         assert squeezed(parameter.help or "") in whole, parameter.name

@@ -16,7 +16,7 @@ _PYTHON_TYPE: Final = re.compile(r" <(?:list\[)?(?P<type>str|int|float)\b[^>|]*>
 """The type of a parameter as some versions of typer state it: ``<list[str]>``, ``<float range>``."""
 
 
-class _HelpFormatter(typer.Context.formatter_class):  # type: ignore[name-defined, misc]
+class _HelpFormatter(typer.Context.formatter_class):  # type: ignore[valid-type, misc]
     def write_text(self, text: str) -> None:
         super().write_text(text.replace("-", _HYPHEN))
 

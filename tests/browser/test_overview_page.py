@@ -74,8 +74,6 @@ def test_all_sections_of_a_job_are_shown(tmp_path: Path, dashboard: Callable[...
         beyond = page.evaluate(_BEYOND)
         assert beyond == [], (width, beyond)
         assert page.locator(".run-name").evaluate("name => name.scrollWidth <= name.clientWidth"), width
-        wrap = page.locator(".table-wrap", has=usage)
-        assert wrap.evaluate("wrap => wrap.scrollWidth <= wrap.clientWidth"), width
         right = "cards => Math.max(...cards.map(card => card.getBoundingClientRect().right))"
         cards = page.locator(".grid.two").last.locator("> .card")
         assert cards.last.evaluate("card => card.getBoundingClientRect().right") == cards.evaluate_all(right), width

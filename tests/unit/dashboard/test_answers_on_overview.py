@@ -74,6 +74,8 @@ def test_overview_shows_duration_bottleneck_and_operators(run: RunWriter, tmp_pa
     ):
         assert words in page, words
     assert "No GPU was sampled" not in page
+    heads = re.findall(r"<th([^>]*)>([^<]*)</th>", page[page.index('id="usage-table"') :].partition("</thead>")[0])
+    assert [head for attributes, head in heads if "minor" not in attributes] == ["Metric", "Unit", "p50", "max"]
     assert page == text(client, "/runs/first")
 
 

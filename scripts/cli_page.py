@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import typer
 
-from leadline.cli.app import COMMANDS, application
+from leadline.cli.app import GROUPS, application
+from leadline.cli.help_page import first_sentence
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
 _TYPE: Final = re.compile(r" <[^>]*>$")
@@ -20,19 +21,18 @@ _INTRODUCTION: Final = """\
 `leadline COMMAND --help` prints the same. Where a command takes a run, it is given by its name in the runs directory,
 by its path, by its URI in an [object store](../how-to/object-stores.md), or as `-1` for the run before the latest;
 without a name it is the latest run.
-
-| command | purpose |
-|---|---|
 """
 
 
 def page() -> str:
     """Return the content of the page."""
     group: Any = typer.main.get_command(application())
-    commands = {name: group.commands[name] for name, spec in COMMANDS.items() if not spec.is_hidden}
-    rows = [f"| [`leadline {name}`](#leadline-{name}) | {_summary(command)} |" for name, command in commands.items()]
-    sections = [section(name, command) for name, command in commands.items()]
-    return "\n".join([_INTRODUCTION + "\n".join(rows), "", *sections])
+    lines = [_INTRODUCTION]
+    for title, names in GROUPS.items():
+        rows = [f"| [`leadline {name}`](#leadline-{name}) | {_summary(group.commands[name])} |" for name in names]
+        lines += [f"| {title} | purpose |", "|---|---|", *rows, ""]
+    sections = [section(name, group.commands[name]) for names in GROUPS.values() for name in names]
+    return "\n".join([*lines, *sections])
 
 
 def section(name: str, command: Any) -> str:
@@ -51,7 +51,7 @@ def section(name: str, command: Any) -> str:
 
 
 def _summary(command: Any) -> str:
-    return _cell(" ".join((command.help or "").split("\n\n")[0].split()).removesuffix("."))
+    return _cell(first_sentence(command.help).removesuffix("."))
 
 
 def _markdown(text: str) -> str:

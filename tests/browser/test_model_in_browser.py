@@ -63,6 +63,8 @@ def test_the_sections_are_drawn_and_grow_with_the_training(
     expect(page.locator("#evaluation")).to_contain_text("weighted")
     matrix.scroll_into_view_if_needed()
     expect(matrix).to_contain_text("Round 20", timeout=PATIENCE_MS)
+    headings = page.locator("h1, h2, h3, h4")
+    assert headings.evaluate_all("all => all.filter(heading => !heading.textContent.trim()).length") == 0
     assert page.evaluate("window.wasNeverReloaded")
 
 

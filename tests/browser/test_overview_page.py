@@ -74,6 +74,9 @@ def test_all_sections_of_a_job_are_shown(tmp_path: Path, dashboard: Callable[...
         beyond = page.evaluate(_BEYOND)
         assert beyond == [], (width, beyond)
         assert page.locator(".run-name").evaluate("name => name.scrollWidth <= name.clientWidth"), width
+        right = "cards => Math.max(...cards.map(card => card.getBoundingClientRect().right))"
+        cards = page.locator(".grid.two").last.locator("> .card")
+        assert cards.last.evaluate("card => card.getBoundingClientRect().right") == cards.evaluate_all(right), width
 
 
 def test_a_run_without_steps_shows_a_message(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:

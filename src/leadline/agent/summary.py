@@ -213,7 +213,8 @@ def _fitting_lines(title: str, parts: list[str], width: int, *, lines: int) -> l
 def _time_lines(time: TimeSummary | None, outcome: RunOutcome, width: int) -> list[str]:
     """Return the time breakdown; nothing where no step was timed.
 
-    What bounds the run is shown where nothing is wrong with the model, unless the outcome says it already.
+    What bounds the run is shown where nothing is wrong with the model, unless the outcome says it already. An
+    overloaded machine, which makes the times unreliable, is noted below them where the outcome does not note it.
     """
     if not time:
         return []
@@ -222,10 +223,15 @@ def _time_lines(time: TimeSummary | None, outcome: RunOutcome, width: int) -> li
     parts = ", ".join(f"{phase_label(phase)} {share(ratio)}" for phase, ratio in own)
     bottleneck = time.bound
     if not bottleneck or outcome.level not in ("clear", "unknown"):
-        return _first_lines(start, parts, width, 2)
+        return [*_first_lines(start, parts, width, 2), *_overload_line(time, outcome, width)]
     advice = _first_lines(" " * len(start), f"try: {bottleneck['try']}", width, 2)
     text = f"{parts}; bottleneck: {bottleneck['kind']}, {bottleneck['message']}"
-    return [*_first_lines(start, text, width, 3), *advice]
+    return [*_first_lines(start, text, width, 3), *advice, *_overload_line(time, outcome, width)]
+
+
+def _overload_line(time: TimeSummary, outcome: RunOutcome, width: int) -> list[str]:
+    message = (time.overload or {}).get("message", "")
+    return _first_lines(f"{PREFIX}  note: ", message, width, 2) if message and not outcome.note else []
 
 
 def _rule_paragraphs(shown: list[Problem], width: int, room: int) -> list[str]:

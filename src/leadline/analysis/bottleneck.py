@@ -143,7 +143,7 @@ def find_bottleneck(
         return None
     if bottleneck is not None and bottleneck.kind in (INPUT, HOST) and overload is not None:
         bottleneck = replace(bottleneck, suggestion=f"{OVERLOADED}; then {bottleneck.suggestion}")
-    return _with_scoring(bottleneck, times) if bottleneck is not None and is_boosted_run else bottleneck
+    return _in_words_of_trees(bottleneck, times) if bottleneck is not None and is_boosted_run else bottleneck
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +200,15 @@ class _Times:
         return len(large) > 0 and (len(small) == 0 or large[-1] > small[-1])
 
 
-def _with_scoring(bottleneck: Bottleneck, times: _Times) -> Bottleneck:
-    """Return a bottleneck of boosted trees, whose forward phase is the scoring of evaluation sets."""
+def _in_words_of_trees(bottleneck: Bottleneck, times: _Times) -> Bottleneck:
+    """Return a bottleneck of boosted trees, which are built in the optimizer phase and scored in the forward phase."""
     if bottleneck.kind == COMPUTE and bottleneck.phase == "forward" and times.are_large("forward"):
         message = (
             f"{_percent(bottleneck.evidence, 'forward', of='the time of a round')} is spent scoring the evaluation sets"
         )
         return replace(bottleneck, message=message, suggestion=SCORING)
+    if bottleneck.kind == COMPUTE and bottleneck.phase == "optimizer":
+        return replace(bottleneck, message=f"{bottleneck.message.removesuffix('optimizer')}building the trees")
     return bottleneck
 
 

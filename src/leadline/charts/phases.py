@@ -152,11 +152,13 @@ def _shade_job(fig: go.Figure, job: JobPhases | None) -> None:
 
 
 def _shade_interval(fig: go.Figure, start_ns: int, end_ns: int, colour: str, label: str, *, has_label: bool) -> None:
+    """Shade an interval; its label begins with it, or ends with it at the end of the chart, also where it is wider."""
     x0, x1 = theme.epoch_ms([start_ns, end_ns]).tolist()
+    x, anchor = (x1, "right") if label == "finalization" else (x0, "left")
     fig.add_vrect(x0=x0, x1=x1, fillcolor=theme.translucent(colour, 0.16), line_width=0, layer="below", name=label)
     if has_label:
         fig.add_annotation(
-            x=(x0 + x1) / 2, y=1, yref="paper", yanchor="top", text=label, showarrow=False, font={"size": 11}
+            x=x, xanchor=anchor, y=1, yref="paper", yanchor="top", text=label, showarrow=False, font={"size": 11}
         )
 
 

@@ -64,6 +64,8 @@ def scalars(
         has_band = len(groups) <= theme.MAX_BANDS and not is_log
         _add(fig, colour, label, rows, is_line=mode == "train", has_band=has_band)
     _mark_nonfinite(fig, labels, [rows for _, rows in groups])
+    if not any(bool(np.isfinite(rows["value"]).any()) for _, rows in groups):
+        fig.layout.yaxis.showticklabels = False  # the scale would be that of no value
     if colours is None:
         _note_moments(fig, groups[0][1])
     return theme.set_series(theme.set_step_axis(fig), len(groups))

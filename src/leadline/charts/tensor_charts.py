@@ -22,7 +22,7 @@ from leadline.errors import DamagedRunError, NotCapturedError, NotYetError
 from leadline.reader.run import Run
 from leadline.reader.tensors import StoredTensor
 from leadline.records.documents import RuleSummary
-from leadline.records.loss_roles import role_of
+from leadline.records.loss_roles import logged_losses, role_of
 from leadline.records.names import MODES, heading
 from leadline.store.run_state import read_rule_summary
 
@@ -204,8 +204,10 @@ def compare(
 
 
 def _heading(view: ChartView, name: str) -> str:
-    info = view.run.archive.infos().get(name)
-    return plain_text(heading(name, info.collections if info is not None else ()), 60)
+    collections = {tensor: info.collections for tensor, info in view.run.archive.infos().items()}
+    if name in logged_losses(collections):
+        return f"{plain_text(heading(name), 50)} (logged)"
+    return plain_text(heading(name, collections.get(name, ())), 60)
 
 
 def _mark(fig: go.Figure, view: ChartView, tensors: Collection[str]) -> go.Figure:

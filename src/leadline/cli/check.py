@@ -54,7 +54,7 @@ def check(
     out: Annotated[str | None, typer.Option(help="Runs directory of a run that is kept.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> int:
-    """Test the training itself: a copy of it, with its own model and a real batch.
+    """Test the training itself: its model with a real batch.
 
     Runs the command to its third train step, tests a copy of it (whether samples are independent, padding has no
     influence, one batch can be learned …), and stops it. The training itself is not touched. Exits with status 1 if a

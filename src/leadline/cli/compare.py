@@ -34,7 +34,7 @@ def compare(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Compare runs: outcomes, metrics, hyperparameters, rules and settings.
+    """Compare outcomes, metrics and settings of runs.
 
     Of losses and metrics it shows the first value, the mean of the last tenth, and its difference from the first run's.
     It names the first step and tensor at which each run differs from the first one.

@@ -59,12 +59,15 @@ def number(value: Any) -> str:
 
 _STYLES = {
     "IssuesFound": "red",
+    "fired": "red",
     "Error": "red",
+    "error": "red",
     "Failed": "red",
     "Stopped": "yellow",
     "Stopping": "yellow",
     "Interrupted": "yellow",
     "NoIssuesFound": "green",
+    "clear": "green",
     "Completed": "green",
     "InProgress": "cyan",
     "Starting": "cyan",

@@ -17,7 +17,7 @@ from leadline.launch.prepare import become_agent, prepare
 def demo(
     out: Annotated[str | None, typer.Option(help="Runs directory; default: $LEADLINE_ROOT or ./leadline-runs.")] = None,
 ) -> None:
-    """Train a small model with a planted fault, which Leadline detects.
+    """Train a small model with a fault that Leadline detects.
 
     Its learning rate schedule is wrong; a rule detects the exploding loss and stops the training.
     """

@@ -41,9 +41,11 @@ def diagnose(
         str | None, typer.Option(help="Keep it as a run: a name in the runs directory, or a path.", show_default=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
-    fail_on_issues: Annotated[bool, typer.Option(help="Exit with status 1 if a rule fired.")] = False,
+    fail_on_issues: Annotated[
+        bool, typer.Option(help="Exit with status 1 if a rule fired.", show_default=False)
+    ] = False,
 ) -> int:
-    """Diagnose a training that ran without Leadline, from its log.
+    """Diagnose a training that ran without Leadline, by its log.
 
     Reads trainer_state.json of Transformers, event files of TensorBoard, tables such as Lightning's metrics.csv, runs
     of W&B (.wandb) and MLflow, Keras's history as JSON, and printed text. Evaluates the default rules that need no

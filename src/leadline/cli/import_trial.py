@@ -24,7 +24,7 @@ def import_(
         str | None, typer.Argument(help="Name in the runs directory, or path of the run; default: the trial's name.")
     ] = None,
 ) -> None:
-    """Import a trial that smdebug (SageMaker Debugger) wrote as a run.
+    """Import a trial of smdebug (SageMaker Debugger) as a run.
 
     Everything that can be read is imported; a line names each part that cannot. The trial is not changed.
     """

@@ -40,8 +40,6 @@ from leadline.remote.root_mirror import kept_fresh
 
 _MAX_LINES: Final = 10
 """The maximum number of runs that are named as not judged or as still running; the rest are counted."""
-_WITHOUT_STATUS: Final = {"undecided": "undecided", "not_applicable": "not applicable"}
-"""The labels of the verdicts that are shown in place of the status."""
 _MAX_NAMES: Final = 10
 """The maximum number of tensors of a finding that are named."""
 _REPORT_SECONDS: Final = 10.0
@@ -60,7 +58,9 @@ def judge(
         list[str] | None,
         typer.Option(help="[ALIAS=]NAME[:key=value,…]; default: the rules of the run.", autocompletion=complete_rule),
     ] = None,
-    follow: Annotated[bool, typer.Option(help="Continue until the run has ended; needs a single run.")] = False,
+    follow: Annotated[
+        bool, typer.Option(help="Continue until the run has ended; needs a single run.", show_default=False)
+    ] = False,
     engine: Annotated[str, typer.Option(help="Where to evaluate: local (on all cores) or ray.")] = "local",
     ray_address: Annotated[
         str | None, typer.Option(help="Address of the Ray cluster; default: $RAY_ADDRESS, else a local cluster.")
@@ -70,7 +70,10 @@ def judge(
     ] = False,
     fail_on_issues: Annotated[
         bool,
-        typer.Option(help="Exit with status 1 if a rule fired, failed or was left out, or a run cannot be judged."),
+        typer.Option(
+            help="Exit with status 1 if a rule fired, failed or was left out, or a run cannot be judged.",
+            show_default=False,
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> int:
@@ -165,10 +168,10 @@ def _table(judged: Judged) -> Table:
     table, explained, standing = Table.grid(padding=(0, 2)), root_causes(judged), _standing(judged)
     for index, rule in enumerate(judged.rules):
         name = Text(os.path.basename(judged.run), style="bold") if index == 0 else Text()
-        shown = _WITHOUT_STATUS.get(rule.verdict or "", rule.status)
         cause = explained.get(rule.name)
+        state = describe.rule_state(rule.summarized(cause)).replace("_", " ")
         found = _of_finding(rule.findings[0], cause, standing) if rule.findings else Text(rule.why)
-        table.add_row(name, Text(rule.name), status(shown), found)
+        table.add_row(name, Text(rule.name), status(state), found)
     return table
 
 

@@ -34,7 +34,7 @@ def ls(
     root: Annotated[
         str | None, typer.Argument(help="Runs directory or URI; default: $LEADLINE_ROOT or ./leadline-runs.")
     ] = None,
-    follow: Annotated[bool, typer.Option(help="Keep updating until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option(help="Keep updating until Ctrl-C.", show_default=False)] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Rebuild the catalogue of an object store from all of its runs.")

@@ -24,7 +24,7 @@ def mcp(
         int | None, typer.Option(help="Serve by HTTP on this port of 127.0.0.1; 0: any free port.", show_default=False)
     ] = None,
 ) -> None:
-    """Serve runs to coding agents, by the Model Context Protocol.
+    """Serve runs to coding agents (Model Context Protocol).
 
     The agent starts it, and speaks with it by standard input and output; with --http it needs the token that is
     printed, or $LEADLINE_TOKEN if it is set, as a bearer.

@@ -28,6 +28,7 @@ from leadline.reader.table_rows import BucketRow
 from leadline.reader.window import natural_sort_key
 from leadline.records import describe
 from leadline.records.formatting import counted, duration, latency, listed, phase_label, share, size
+from leadline.records.loss_roles import logged_losses
 from leadline.records.metric_names import PRINTED
 from leadline.records.metric_roles import role_in
 
@@ -130,7 +131,8 @@ def _scalar_row(digest: Digest, name: str, mode: str) -> _ScalarRow:
     rows = [row for row in rows if row["worker"] == workers[0]]
     info = digest.run.archive.infos().get(name)
     collections = info.collections if info is not None else ()
-    origin = PRINTED if PRINTED in collections else ""
+    is_again = name in logged_losses({tensor: its.collections for tensor, its in digest.run.archive.infos().items()})
+    origin = PRINTED if PRINTED in collections else "logged" if is_again else ""
     role = role_in(collections).replace("_", " ")
     shown_role = role if role and role != name.replace("_", " ") else ""
     return _ScalarRow(

@@ -44,10 +44,14 @@ def perform_actions(
         str | None, typer.Option(help="Configuration file; default: leadline.toml in the current folder.")
     ] = None,
 ) -> int:
-    """Send a test message through actions, and show what was sent where.
+    """Send a test message through actions, and show the answers.
 
-    Performs each action once, without retries: ``leadline test-actions 'notify:$MAIL'``. Actions that change a running
-    job are only checked. Exits with status 1 if an action failed.
+    Performs each action once, without retries:
+
+    \b
+        leadline test-actions 'notify:$MAIL'
+
+    Actions that change a running job are only checked. Exits with status 1 if an action failed.
     """
     base = base_of(RunConfig(config=config))
     if base.left_out and not actions:

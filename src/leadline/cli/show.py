@@ -33,9 +33,9 @@ _LINE_SECONDS: Final = 5.0
 def show(
     run: RunArgument = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
-    follow: Annotated[bool, typer.Option(help="Keep updating until the run ends.")] = False,
+    follow: Annotated[bool, typer.Option(help="Keep updating until the run ends.", show_default=False)] = False,
     cost: Annotated[bool, typer.Option("--cost", help="What each capture cost, and what leaves it out.")] = False,
-    verify: Annotated[bool, typer.Option(help="Read all files and report damage.")] = False,
+    verify: Annotated[bool, typer.Option(help="Read all files and report damage.", show_default=False)] = False,
 ) -> None:
     """Show the status and results of a run.
 

@@ -17,9 +17,9 @@ def stop(
     run: RunArgument = None,
     grace: Annotated[float, typer.Option(help="Seconds to wait before sending signals.")] = GRACE_SECONDS,
 ) -> None:
-    """Stop a running job at its next step, several workers at one step.
+    """Stop a running job at its next step.
 
-    Signals are sent after the grace period.
+    Several workers stop at one step. Signals are sent after the grace period.
     """
     request = stop_request(grace_seconds=grace, reason="leadline stop")
     opened = leadline.open_run(run)

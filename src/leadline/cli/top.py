@@ -21,7 +21,7 @@ def top(
     place: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ROOT-or-RUN]",
+            metavar="ROOT-or-RUN",
             help="Runs directory, or a run: name, path, URI, -1 (the last but one); default ./leadline-runs.",
             autocompletion=complete_run,
         ),

@@ -14,12 +14,14 @@ from leadline.errors import ConfigurationError
 
 
 def trust(
-    file: Annotated[str, typer.Argument(help="Configuration file; default: ./leadline.toml.")] = FILE_NAME,
+    file: Annotated[
+        str, typer.Argument(help="Configuration file; default: ./leadline.toml.", show_default=False)
+    ] = FILE_NAME,
 ) -> None:
-    """Trust a leadline.toml with its actions and with rules from outside of its folder, until it changes.
+    """Trust a leadline.toml, with its actions and rules.
 
-    Read it first: it may come with a cloned folder. Without this, a file that no option names runs no command, sends
-    nothing, and imports only files of its folder.
+    Read it first: it may come with a cloned folder. It is trusted until it changes. Without this, a file that no option
+    names runs no command, sends nothing, and imports only files of its folder.
     """
     try:
         taken = trust_file(file)

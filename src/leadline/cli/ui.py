@@ -39,7 +39,7 @@ _OPENING_PAGE: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><
 
 def ui(
     place: Annotated[
-        str | None, typer.Argument(metavar="[ROOT-or-RUN]", help="Runs directory, run or URI; default ./leadline-runs.")
+        str | None, typer.Argument(metavar="ROOT-or-RUN", help="Runs directory, run or URI; default ./leadline-runs.")
     ] = None,
     port: Annotated[
         int | None, typer.Option(help=f"Port to listen on; 0: any free port.  [default: {PORT}, or the next free one]")
@@ -85,7 +85,9 @@ def _address(access: Access, port: int, path: str) -> str:
 def _print_address(address: str, *, has_secret: bool) -> None:
     """Print the address. A token that was given is never printed: output of services ends in logs."""
     if has_secret and _is_readable_by_others(sys.stdout):
-        complain(f"other users can read this file, and in it the token; run chmod 600, or set ${_TOKEN}")
+        file = _name_of(sys.stdout)
+        own = f"set ${_TOKEN} to a token of your own, which is not printed"
+        complain(f"other users can read the token in {file}: run chmod 600 {file}, or {own}")
     console().print(f"leadline  {address}   (press Ctrl-C to quit)", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -95,6 +97,12 @@ def _is_readable_by_others(stream: TextIO) -> bool:
     except OSError:  # a stream without a descriptor
         return False
     return stat.S_ISREG(mode) and bool(mode & (stat.S_IRGRP | stat.S_IROTH))
+
+
+def _name_of(stream: TextIO) -> str:
+    """Return the path of the file to which a stream writes."""
+    link = f"/proc/self/fd/{stream.fileno()}"
+    return os.path.realpath(link) if os.path.exists(link) else "the output"
 
 
 @contextmanager

@@ -27,9 +27,10 @@ def upload(
         typer.Argument(help="Runs by name or path; default: the latest.", autocompletion=complete_run),
     ] = None,
 ) -> None:
-    """Upload what a run with --out s3://… has not uploaded yet.
+    """Upload what a run in an object store has not uploaded yet.
 
-    A run that was uploaded already is checked; nothing is uploaded twice.
+    For runs with ``--out s3://…`` whose upload was interrupted. A run that was uploaded already is checked; nothing is
+    uploaded twice.
     """
     for run in runs or (None,):
         _complete(find_run(run, spool_root()))

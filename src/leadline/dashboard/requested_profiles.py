@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from leadline.reader.run import Run
 from leadline.records.profile_window import ProfileWindow
@@ -20,7 +20,7 @@ class RequestedProfile:
     description: str
     by: str
     state: str
-    """``recorded``, ``refused``, ``taken`` or ``waiting``."""
+    """``recorded``, ``refused``, ``taken``, ``cancelled`` or ``waiting``."""
     answers: tuple[str, ...]
     """Responses of the workers."""
 
@@ -33,10 +33,16 @@ def requested_profiles(run: Run) -> list[RequestedProfile]:
     for request in read_requests(run.path):
         if isinstance(request, Profile):
             given, by = answers.get(request.id, ()), request.by or "unknown"
+            if request.off and any(answer.answer.is_accepted for answer in given):
+                profiles = [_cancelled(profile) for profile in profiles]
             profiles += [_requested_profile(window, by, given, recorded) for window in request.windows]
         elif isinstance(request, UnreadableRequest) and request.named == Profile.kind:
             profiles.append(RequestedProfile("", "invalid request", request.by or "unknown", "refused", ()))
     return profiles
+
+
+def _cancelled(profile: RequestedProfile) -> RequestedProfile:
+    return replace(profile, state="cancelled") if profile.state == "taken" else profile
 
 
 def _requested_profile(

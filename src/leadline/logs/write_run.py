@@ -14,6 +14,7 @@ from leadline.records.documents import RunStatus, Transition, WorkerDocument
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.records.metric_names import LOGGED, is_loss, kind_of, words_of
 from leadline.records.metric_roles import GRADIENT_NORM, KNOWN, role_collection
+from leadline.records.names import OF_LOG
 from leadline.records.plan import CapturePlan
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.records.version import __version__
@@ -115,7 +116,7 @@ def _write_documents(
     worker = WorkerDocument(
         worker=WORKER,
         started_ns=started_ns,
-        framework="log",
+        framework=OF_LOG,
         steps={"train": last if is_counted_from_one else last + 1},
         step=last,
         time_ns=ended_ns,

@@ -176,9 +176,15 @@ def sampling(items: Iterable[SampledItem]) -> list[str]:
     by_interval: dict[str, list[str]] = {}
     for item in items:
         if item.captures < _MOST * item.requests:
-            name = f"{'raw ' if item.raw else ''}{', '.join(item.regexes) or item.collection or 'tensors by name'}"
-            by_interval.setdefault(_measured_interval(item), []).append(name)
+            by_interval.setdefault(_measured_interval(item), []).append(_name_of_sampled(item))
     return [f"{_first(list(dict.fromkeys(names)))} {interval}" for interval, names in by_interval.items()]
+
+
+def _name_of_sampled(item: SampledItem) -> str:
+    """Return the collection, or the patterns of a request that the user has made."""
+    is_by_rules = bool(item.sources) and all(source.startswith("rule:") for source in item.sources)
+    patterns = "" if is_by_rules and item.collection else ", ".join(item.regexes)
+    return f"{'raw ' if item.raw else ''}{patterns or item.collection or 'tensors by name'}"
 
 
 def _first(names: list[str]) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final, Literal
+
+from leadline.records.metric_names import LOGGED, stem_of
 
 Role = Literal["train", "validation"]
 
@@ -14,6 +16,9 @@ VALIDATION_SET: Final = "validation_set"
 """Collection of the scores of any other evaluation set of a booster."""
 
 _CAPTURED: Final = "losses"
+_LOSS: Final = frozenset({"loss"})
+_FOLDER: Final = "metrics/"
+"""Begins the name of a logged scalar whose own name another tensor has."""
 _PREFIX: Final = re.compile(
     r"^(train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test|dev)\d*[-_/. ](?=.)", re.IGNORECASE
 )
@@ -40,6 +45,23 @@ def role_of(name: str, mode: str, collections: Collection[str] = ()) -> tuple[Ro
     if found is None or (mode == "eval" and _CAPTURED in collections):
         return ("validation" if mode == "eval" else "train"), stem
     return ("train" if found[1].lower().startswith("train") else "validation"), stem
+
+
+def logged_losses(collections: Mapping[str, Collection[str]]) -> list[str]:
+    """Return the losses that a script or trainer logged although they were captured: the same loss a second time.
+
+    A trainer logs the mean of some steps, or of an evaluation, by a name such as ``loss`` or ``eval_loss``.
+
+    Args:
+        collections: Those of each scalar of a run.
+    """
+    if not any(_CAPTURED in its and LOGGED not in its for its in collections.values()):
+        return []
+    return [
+        name
+        for name, its in collections.items()
+        if _CAPTURED not in its and stem_of(name.removeprefix(_FOLDER))[1] == _LOSS
+    ]
 
 
 def _metric_of(name: str) -> str:

@@ -46,7 +46,7 @@ _QUALIFIERS: Final = re.compile(
     r"|final|current|epoch|episode|the|of|on|in|at|is|for|model|network"
 )
 _BOOKKEEPING: Final = re.compile(
-    r"epoch|epochs|step|steps|iter|iters|iteration|iterations|batch|batches|lr|learning|momentum|time|eta"
+    r"epoch|epochs|step|steps|iter|iters|iteration|iterations|batch|batches|lr|learning|momentum|time|runtime|eta|flos"
     r"|elapsed|sec|secs|second|seconds|ms|min|minutes|speed|throughput|it|progress|seed|device|cuda|gpu|cpu"
     r"|rank|worker|workers|sample|samples|size|params|parameters|memory|mem|gb|mb|version|port|pid|line|id|fold"
     r"|class|layer"

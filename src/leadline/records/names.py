@@ -181,6 +181,8 @@ TREE_COLLECTIONS: Final = FEATURE_COLLECTIONS | {FULL_SHAP, TREES}
 
 Family = Literal["network", "trees", "arrays"]
 """Kinds of frameworks: neural networks, gradient boosting, and arrays that the script captures itself."""
+OF_LOG: Final = "log"
+"""The framework of a run that ``leadline diagnose`` has made of a log."""
 
 MODULE_COLLECTIONS: Final = frozenset({"inputs", "outputs", "labels", "predictions", "layers"})
 """Collections of module inputs and outputs; ``<kind>_input`` and ``<kind>_output`` are further ones."""
@@ -238,7 +240,9 @@ def display_name(owner: type) -> str:
 def heading(name: str, collections: Iterable[str] = ()) -> str:
     """Return what a chart calls a tensor: ``loss (CrossEntropyLoss)`` for the loss ``CrossEntropyLoss_output_0``."""
     call, _, output = name.rpartition("_output_")
-    if not call or not output.isdecimal() or "losses" not in collections:
+    if "losses" not in collections:
+        return name.removeprefix("metrics/")  # a logged name that another tensor has
+    if not call or not output.isdecimal():
         return name
     return f"loss ({call})" if output == "0" else f"loss ({call}, output {output})"
 

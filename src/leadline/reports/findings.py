@@ -57,13 +57,14 @@ def findings(sources: Sources) -> Section:
 
 
 def _table(sources: Sources, rows: list[FindingRow]) -> Table:
+    still = "open" if sources.summary["ended"] is None else "until the end"
     shown = [
         {
             **row,
             "time": moment(row["time_ns"]),
             "until": row["last_step"] if row["count"] > 1 else None,
             "message": row["message"],
-            "state": "open" if row["is_open"] else "resolved",
+            "state": still if row["is_open"] else "resolved",
         }
         for row in rows
     ]

@@ -16,6 +16,7 @@ from leadline.records.documents import (
     RunStatus,
     SampledItem,
     SavedCheckpoint,
+    TimeSummary,
     WorkerDocument,
 )
 from leadline.records.outcome import run_outcome
@@ -71,6 +72,20 @@ def test_the_plan_of_a_trainer_and_the_checkpoint_before_the_first_problem() -> 
     assert ", 3,750 of 10,000 steps. " in shown[1]
     assert "leadline  checkpoint: out/a, after step 4: the last one before the first problem, at step 7" in shown
     assert not any("checkpoint" in line for line in lines(rule("a"), workers=workers))
+
+
+def test_an_overloaded_machine_is_noted_once_whatever_was_found() -> None:
+    message = "the machine was overloaded; timings are not reliable"
+    time = TimeSummary.from_dict({"phases": [{"phase": "forward", "share": 1.0}], "overload": {"message": message}})
+    for found in (rule("a"), fired("a"), fired("a", severity="advice"), fired("a", severity="fatal")):
+        summary = RuleSummary.from_dict({"complete": True, "rules": [found]})
+        shown = lines(summary=replace(summary, time=time))
+        assert "\n".join(shown).count(message) == 1, found
+        below = shown.index("leadline  time: forward 100 %") + 1
+        is_problem = found.get("severity") in (None, "fatal") and found["verdict"] == "fired"
+        assert (shown[below] == f"leadline  note: {message}") == is_problem
+    quiet = replace(time, overload=None)
+    assert "note:" not in "\n".join(lines(summary=replace(summary, time=quiet)))
 
 
 def test_undecided_rules_are_one_line_of_reasons_and_rules_that_are_not_applicable_are_left_out() -> None:

@@ -274,6 +274,7 @@ def test_suggestions_for_boosted_trees_differ(tmp_path) -> None:
     writer.write_worker("rank0-1", framework="xgboost 3.2.0", state="ended")
     bottleneck = read_time_breakdown(writer.path).bottleneck
     assert bottleneck is not None
+    assert bottleneck.message == "99 % of the step time is compute, most of it building the trees"
     assert (bottleneck.kind, "nthread" in bottleneck.suggestion, "torch" in bottleneck.suggestion) == (
         "compute",
         True,

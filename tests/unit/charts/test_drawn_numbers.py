@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
 import every_figure
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from every_figure import Made
 
 from leadline.analysis import histograms, operators, ranks
+from leadline.analysis.digest import Digest
+from leadline.analysis.job import JobPhases
 from leadline.analysis.usage import distributions
 from leadline.charts import marks, phases, profiles, scalars, system_charts, theme, usage, values
 from leadline.charts import steps as step_figures
 from leadline.charts.value_axis import with_gaps
 from leadline.config.presets import FIRST_STEPS
+from leadline.reader.run import Run
 from leadline.records.formatting import phase_label
-from leadline.testing.runs import START_NS
+from leadline.testing.runs import START_NS, Capture, RunWriter
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +155,28 @@ def test_progress_ends_at_the_steps_that_were_done(made: Made) -> None:
     assert fig.data[0].y[0] == 0
     assert fig.data[0].y[-1] == 200
     assert {each.name for each in fig.layout.shapes} >= {"interrupted", "finalization"}
+
+
+def test_the_label_of_an_interval_never_begins_before_the_chart(made: Made) -> None:
+    """It may be wider than its interval, left of which stand the numbers of the axis."""
+    table = made.digest.steps("rank0-7")
+    start, end = pc.min(table["start_ns"]).as_py(), pc.max(table["end_ns"]).as_py()
+    job = JobPhases(2 * start - end, 2 * end - start, start, end, {})
+    fig = phases.progress(table, job=job)
+    shades = {shape.name: shape for shape in fig.layout.shapes}
+    labels = {note.text: note for note in fig.layout.annotations}
+    assert (labels["initialization"].x, labels["initialization"].xanchor) == (shades["initialization"].x0, "left")
+    assert (labels["finalization"].x, labels["finalization"].xanchor) == (shades["finalization"].x1, "right")
+
+
+@pytest.mark.parametrize("is_log", [None, True])
+def test_the_axis_of_values_that_are_never_finite_has_no_numbers(tmp_path: Path, is_log: bool | None) -> None:
+    values = {"never": [math.nan] * 5, "once": [math.nan] * 4 + [1.0]}
+    parts = [Capture(step, {name: {"value": row[step]} for name, row in values.items()}) for step in range(5)]
+    RunWriter(tmp_path / "run").write_all(parts).end()
+    digest = Digest(Run(str(tmp_path / "run")))
+    shown = {name: scalars.scalars(digest.scalar(name), is_log=is_log).layout.yaxis.showticklabels for name in values}
+    assert shown == {"never": False, "once": None}
 
 
 def test_nonfinite_values_are_marked_and_counted(made: Made) -> None:

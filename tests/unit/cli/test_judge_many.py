@@ -122,6 +122,20 @@ def test_a_failed_rule_is_shown_with_its_error(root: Path, capfd: pytest.Capture
     assert ["exploding_tensor", "2", "of", "3", "1", "0", "0", "3", "…", "5"] in rows
 
 
+def test_the_verdicts_are_in_the_words_of_leadline_show(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (root.parent / "mine.py").write_text(
+        "from leadline.rules import Needs, Rule\n\n\nclass Mine(Rule):\n"
+        "    def needs(self):\n        return Needs.of('losses', 'value')\n\n"
+        "    def evaluate(self, window):\n        return 1 / 0\n"
+    )
+    rules = (*RULES, "--rule", "broken=mine.py:Mine")
+    _, out, _ = judge(capfd, "lr-2", *rules)
+    shown = " ".join(out.split())
+    for words in ("bad fired step 3: ", "vanishing_gradient undecided ", "broken error "):
+        assert words in shown
+    assert "bad clear" in " ".join(judge(capfd, "lr-1", *RULES)[1].split())
+
+
 def test_json_output(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     _, out, _ = judge(capfd, "lr-2", *RULES, "--json")
     (run,) = json.loads(out)

@@ -21,6 +21,8 @@ from leadline.analysis.job import JobPhases
 from leadline.dashboard.number_format import phase_label
 from leadline.dashboard.pages.overview import job_parts, operations, rule_groups, usage_rows, warnings
 from leadline.dashboard.rule_view import rule_views
+from leadline.judge.judged_log import write_judged_run
+from leadline.logs.find import read_log
 from leadline.reader.run import Run
 from leadline.records.incarnations import Incarnation, Incarnations, WorkerStart
 from leadline.records.manifest import RuleSpec
@@ -72,7 +74,20 @@ def test_overview_shows_duration_bottleneck_and_operators(run: RunWriter, tmp_pa
     ):
         assert words in page, words
     assert "No GPU was sampled" not in page
+    heads = re.findall(r"<th([^>]*)>([^<]*)</th>", page[page.index('id="usage-table"') :].partition("</thead>")[0])
+    assert [head for attributes, head in heads if "minor" not in attributes] == ["Metric", "Unit", "p50", "max"]
     assert page == text(client, "/runs/first")
+
+
+def test_an_overloaded_machine_is_noted_beside_the_step_phases(tmp_path: Path, open_dashboard: Open) -> None:
+    phases = {"forward": 60.0, "backward": 40.0}
+    busy = training([phases] * 40, cpu_ms={"forward": 5.0}, delayed_ms={"forward": 50.0, "backward": 30.0})
+    RunWriter(tmp_path / "busy").write_all(busy).end()
+    RunWriter(tmp_path / "idle").write_all(training([phases] * 40)).end()
+    client = open_dashboard(tmp_path)
+    message = "The machine was overloaded: the training&#39;s thread waited for a CPU in 80 % of the time"
+    assert text(client, "/runs/busy").count(message) == 1
+    assert "overloaded" not in text(client, "/runs/idle")
 
 
 def test_a_run_without_steps_shows_messages(tmp_path: Path, open_dashboard: Open) -> None:
@@ -84,6 +99,25 @@ def test_a_run_without_steps_shows_messages(tmp_path: Path, open_dashboard: Open
     assert "Bottleneck" not in page
     for chart in ("job", "step_phases", "progress", "scalar"):
         assert figure(client, f"/runs/first/charts/{chart}.json")["layout"]["meta"]["empty"]
+
+
+def test_the_overview_of_a_log_has_only_what_a_log_holds(tmp_path: Path, open_dashboard: Open) -> None:
+    log = tmp_path / "trainer_state.json"
+    rows = [{"step": step, "loss": 1.0 / step, "epoch": step / 10} for step in range(1, 20)]
+    log.write_text(json.dumps({"log_history": rows, "global_step": 19}))
+    write_judged_run(read_log(str(log)), str(tmp_path / "runs" / "log"), source=str(log))
+    page = text(open_dashboard(tmp_path / "runs"), "/runs/log/overview")
+    assert "Diagnosed" in page
+    assert "Not available in a log" in page
+    for words in (
+        "Duration",
+        "Training loop",
+        "Job phases",
+        "Step phases",
+        "Monitoring overhead",
+        'data-chart="progress"',
+    ):
+        assert words not in page, words
 
 
 def test_malicious_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
@@ -137,6 +171,26 @@ def test_the_loss_is_drawn_by_mode_with_the_findings(tmp_path: Path, open_dashbo
     chart = figure(open_dashboard(tmp_path), "/runs/first/charts/scalar.json?name=loss&start_step=5&end_step=15")
     assert {"train", "eval"} <= {each.get("name") for each in chart["data"]}
     assert [each["x0"] for each in chart["layout"]["shapes"]] == [7]
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_a_loss_that_is_also_logged_is_drawn_once(tmp_path: Path, open_dashboard: Open, mode: str) -> None:
+    """The trainer's loss of the validation is another one, unless the evaluation was captured."""
+    kinds = {"Loss_output_0": "losses", "loss": "metrics", "eval_loss": "metrics", "kl_loss": "metrics"}
+    infos = {name: TensorInfo(name, (kind,), ()) for name, kind in kinds.items()}
+    parts = [Capture(step, {name: {"value": 1.0} for name in kinds}, infos=infos) for step in range(3)]
+    parts += [Capture(step, {"Loss_output_0": {"value": 1.0}}, mode=mode, infos=infos) for step in range(3, 6)]
+    RunWriter(tmp_path / "run").write_all(parts)
+    client = open_dashboard(tmp_path)
+    drawn = re.findall(r'id="chart-loss-([^"]*)"', text(client, "/runs/run/overview"))
+    assert drawn == ["Loss_output_0", *(["loss"] if mode == "train" else []), "kl_loss"]
+    titles = {name: figure(client, f"/runs/run/charts/metric.json?name={name}")["layout"]["title"] for name in kinds}
+    assert {name: title["text"] for name, title in titles.items()} == {
+        "Loss_output_0": "loss (Loss)",
+        "loss": "loss (logged)",
+        "eval_loss": "loss (logged)",
+        "kl_loss": "kl_loss",
+    }
 
 
 def test_job_phases_add_up() -> None:
@@ -273,14 +327,16 @@ def test_interruptions_and_the_upload_are_shown(open_dashboard: Open, tmp_path: 
 def test_a_scalar_that_a_finding_is_about_is_drawn_beside_the_first_loss(tmp_path: Path, open_dashboard: Open) -> None:
     kinds = {"loss": "losses", "second_loss": "losses", "accuracy": "metrics", "other": "scalars", "reward": "scalars"}
     infos = {name: TensorInfo(name, (kind,), ()) for name, kind in kinds.items()}
-    captures = [Capture(step, {name: {"value": 1.0} for name in kinds}, infos=infos) for step in range(3)]
+    infos["learning_rate"] = TensorInfo("learning_rate", ("metrics", "role:learning_rate"), ())
+    infos |= {name: TensorInfo(name, ("metrics",), ()) for name in ("epoch", "eval_runtime", "eval_steps_per_second")}
+    captures = [Capture(step, {name: {"value": 1.0} for name in infos}, infos=infos) for step in range(3)]
     RunWriter(tmp_path / "run").write_all(captures)
     client = open_dashboard(tmp_path)
 
     def charts() -> list[str]:
         return re.findall(r'id="chart-loss-([^"]*)"', text(client, "/runs/run/overview"))
 
-    assert charts() == ["loss", "second_loss", "accuracy"]
+    assert charts() == ["loss", "second_loss", "accuracy", "learning_rate"]
     found = page_runs.finding("fall", "it fell", ("reward", "accuracy"))
     malicious_inputs.write_rule(str(tmp_path / "run"), "fall", verdict="fired", findings=[found])
     client = open_dashboard(tmp_path)

@@ -72,6 +72,13 @@ def test_profile_requests_show_their_state(client: TestClient, tmp_path: Path) -
     assert told["late"][0] == "refused"
     assert "the training had ended" in told["late"][1]
     assert told["alone"][0] == "not applied"
+    off = Profile(f"{5:020d}-a", by="user", off=True)
+    write_request(str(story), off)
+    acknowledge(str(story), off.id, "rank0-1", 5, Answer.parse("taken: 1 window ended"))
+    ask(story, 6, replace(window, id="later"), "taken")
+    states = {asked.window: asked.state for asked in requested_profiles(Run(str(story)))}
+    assert (states["soon"], states["later"], states["detailed-3"]) == ("cancelled", "taken", "recorded")
+    assert "cancelled" in [row[2] for row in cells(page(client, "windows"), "requests-table")]
 
 
 def test_choices_name_windows_by_steps_and_kind() -> None:

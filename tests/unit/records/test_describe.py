@@ -109,6 +109,14 @@ def test_the_least_captured_of_all_workers_is_reported() -> None:
         ([entry("layers", mode="eval")], ["layers every 200 steps of eval on average, 50 requested"]),
         ([entry(None)], ["tensors by name every 200 steps on average, 50 requested"]),
         ([entry("metrics", regexes=("accuracy",))], ["accuracy every 200 steps on average, 50 requested"]),
+        (
+            [entry("checks", regexes=("/replicas$",), sources=("rule:duplicate_batches", "rule:replica_divergence"))],
+            ["checks every 200 steps on average, 50 requested"],
+        ),
+        (
+            [entry("checks", regexes=("/replicas$",), sources=("preset", "rule:replica_divergence"))],
+            ["/replicas$ every 200 steps on average, 50 requested"],
+        ),
         ([entry(captures=19)], []),
         ([entry(steps=200)], ["gradients at 5 of 20 requested steps"]),
         ([entry(captures=0, mode="eval")], ["gradients at 0 of 20 requested steps of eval"]),

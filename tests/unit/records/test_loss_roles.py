@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.records.loss_roles import TRAINING_SET, VALIDATION_SET, role_of
+from leadline.records.loss_roles import TRAINING_SET, VALIDATION_SET, logged_losses, role_of
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,12 @@ def test_a_captured_loss_of_an_eval_step_is_of_validation_whatever_it_is_called(
 def test_the_role_of_a_boosters_evaluation_set_is_known(name: str, stem: str) -> None:
     assert role_of(name, "train", ("losses", TRAINING_SET)) == ("train", stem)
     assert role_of(name, "train", ("losses", VALIDATION_SET)) == ("validation", stem)
+
+
+def test_a_captured_loss_that_a_trainer_logs_again_is_known_by_its_name() -> None:
+    captured = {"CrossEntropyLoss_output_0": ("layers", "losses")}
+    logged = dict.fromkeys(("loss", "eval_loss", "Loss/train", "avg_loss", "metrics/loss"), ("metrics",))
+    others = dict.fromkeys(("kl_loss", "accuracy", "loss_scale", "policy/loss"), ("metrics",))
+    assert logged_losses({**captured, **others, **logged}) == list(logged)
+    assert logged_losses({**others, **logged}) == []
+    assert logged_losses({"train/loss": ("losses", "logged"), **logged}) == [], "nothing was captured"

@@ -56,3 +56,4 @@ def test_a_loss_is_called_by_its_kind() -> None:
     assert heading("fc_output_0", ("layers",)) == "fc_output_0"
     assert heading("my_output_loss", ("losses",)) == "my_output_loss"
     assert heading("val_loss", ("losses",)) == "val_loss"
+    assert heading("metrics/accuracy", ("metrics",)) == "accuracy"

@@ -70,7 +70,7 @@ def machine_run(path: Path) -> str:
 
 
 def write_findings(run: str) -> None:
-    """Write three findings, of which the second has the first step."""
+    """Write three findings, of which the second has the first step, and the last one lasts until the end."""
     for number, (rule, step, tensors) in enumerate(
         (
             ("loss_spike", 50, ("loss",)),
@@ -83,7 +83,7 @@ def write_findings(run: str) -> None:
             rule=rule,
             step=step,
             last_step=step + number,
-            is_open=False,
+            is_open=number == 2,
             time_ns=START_NS + step * SECOND_NS // 10,
             message=f"{rule} saw {MALICIOUS[0]}",
             suggestion="less; usually more",
@@ -94,7 +94,13 @@ def write_findings(run: str) -> None:
         )
         path = os.path.join(run, layout.rule_findings(rule))
         make_folder(os.path.dirname(path))
-        append_line(path, {"event": "closed", **{k: getattr(finding, k) for k in Finding.__dataclass_fields__}})
+        append_line(
+            path,
+            {
+                "event": "opened" if finding.is_open else "closed",
+                **{k: getattr(finding, k) for k in Finding.__dataclass_fields__},
+            },
+        )
     rules = [
         {"name": rule, "rule": rule, "status": "IssuesFound", "verdict": "fired", "why": "", "explained_by": None}
         for rule in ("exploding_tensor", "loss_spike", "low_gpu_utilization")

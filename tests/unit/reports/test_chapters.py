@@ -136,7 +136,11 @@ def test_first_and_last_values_of_losses(sources: Sources) -> None:
 
 def test_findings_are_in_chronological_order_with_charts(sources: Sources) -> None:
     all_findings = findings(sources)
-    assert [row["step"] for row in rows(all_findings.tables[0])] == [20, 50, 90]
+    assert [(row["step"], row["state"]) for row in rows(all_findings.tables[0])] == [
+        (20, "resolved"),
+        (50, "resolved"),
+        (90, "until the end"),
+    ]
     assert [part.title for part in all_findings.parts] == [
         "Step 20: exploding_tensor",
         "Step 50: loss_spike",

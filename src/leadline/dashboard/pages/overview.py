@@ -33,7 +33,10 @@ from leadline.reader.window import natural_sort_key
 from leadline.records import describe
 from leadline.records.documents import RuleSummary
 from leadline.records.formatting import phase_label
-from leadline.records.names import JOB_ENDED
+from leadline.records.loss_roles import logged_losses, role_of
+from leadline.records.metric_names import kind_of
+from leadline.records.metric_roles import role_in
+from leadline.records.names import JOB_ENDED, OF_LOG
 from leadline.records.totals import sampled, steps_by_mode
 from leadline.store.control import read_actions
 from leadline.store.disk_limit import read_disk_limit
@@ -84,6 +87,7 @@ def _run_context(opened: OpenedRun) -> dict[str, object]:
         "is_over": run.status in JOB_ENDED,
         "progress": digest.progress,
         "models": _models(opened),
+        "is_log": any(worker.framework == OF_LOG for worker in run.worker_documents().values()),
     }
 
 
@@ -130,14 +134,31 @@ def _models(opened: OpenedRun) -> list[str]:
 
 
 def _losses(opened: OpenedRun) -> list[str]:
-    """Return the first loss, scalars that findings are about, and a scalar of each of the next losses and metrics."""
-    groups = metrics(opened.digest)
-    shown = [*groups.get("losses", {}).values(), *groups.get("metrics", {}).values()]
+    """Return the first loss, scalars that findings are about, and a scalar of each of the next losses and metrics.
+
+    A loss that was captured and also logged is not shown twice, and what is no result (epochs, speeds) not at all.
+    """
+    groups, hidden = metrics(opened.digest), _logged_again(opened) | _bookkeeping(opened)
+    shown = [*groups.get("losses", {}).values()]
+    shown += [names for names in groups.get("metrics", {}).values() if not hidden.issuperset(names)]
     others = list(groups.get("others", {}).values())
     about = {names[0] for names in opened.run.findings()["tensors"].to_pylist() if names}
     named = [names for names in (*shown, *others) if about.intersection(names)]
     selected = [*shown[:1], *named, *(shown[1:] or ([] if shown else others))]
     return list(dict.fromkeys(names[0] for names in selected))[:_MAX_LOSSES]
+
+
+def _bookkeeping(opened: OpenedRun) -> set[str]:
+    infos = opened.run.archive.infos().items()
+    return {name for name, info in infos if kind_of(name) == "bookkeeping" and not role_in(info.collections)}
+
+
+def _logged_again(opened: OpenedRun) -> set[str]:
+    """Return the losses that were logged although they were captured; of validation, if its loss was captured, too."""
+    collections = {name: info.collections for name, info in opened.run.archive.infos().items()}
+    modes = {mode for name, mode in opened.digest.scalar_names() if "losses" in collections.get(name, ())}
+    names = logged_losses(collections)
+    return {name for name in names if "eval" in modes or role_of(name, "train")[0] == "train"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ export function titleBar(name, { scale, onScale, smoothing, onSmoothing, along, 
   bar.className = "chart-head";
   const title = document.createElement("h3");
   title.textContent = name;
-  bar.append(title);
+  if (name) bar.append(title);
   if (smoothing !== undefined) bar.append(slider(name, smoothing, onSmoothing));
   if (along) bar.append(choice(name, along, onAlong));
   if (scale) {
@@ -40,7 +40,7 @@ function slider(name, smoothing, onSmoothing) {
   label.title = "Weight of earlier values in an exponential moving average; the values themselves stay in the background";
   const input = document.createElement("input");
   Object.assign(input, { type: "range", min: "0", max: "0.99", step: "0.01", value: String(smoothing) });
-  input.setAttribute("aria-label", `smooth ${name}`);
+  input.setAttribute("aria-label", `smooth ${name}`.trim());
   input.addEventListener("input", () => onSmoothing(Number(input.value)));
   label.append("smooth", input);
   return label;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
@@ -15,7 +16,8 @@ from leadline.rules.system.step_times import Step, StepTimes
 from leadline.rules.system.system_rule import SCAN_SECONDS
 
 _STEPS: Final = 50
-_ADVICE: Final = Advice(
+_ADVICE: Final = Advice("{loader_workers} that all ranks of a node together have about one worker per core")
+_NONE_ADVICE: Final = Advice(
     "{loader_workers} that all ranks of a node together have about one worker per core; usually it is the default of "
     "0, which loads data in the training process itself"
 )
@@ -84,7 +86,7 @@ class Dataloader(Rule, frozen=True, kw_only=True):
         return fired(
             f"{message}{and_more(len(findings) - 1, 'finding')}",
             *(name for _, name, _ in findings),
-            advice=_ADVICE,
+            advice=_ADVICE if _workers(window, judged) else _NONE_ADVICE,
             evidence=evidence,
         )
 
@@ -121,6 +123,12 @@ class Dataloader(Rule, frozen=True, kw_only=True):
             for worker, share in shares.items()
             if share > self.max_wait_share
         ]
+
+
+def _workers(window: Window, judged: Iterable[str]) -> int:
+    """Return the number of data loader workers of the judged ranks, as far as it is known."""
+    counts = (window.facts.get(worker, {}).get("dataloader_workers") for worker in judged)
+    return sum(count for count in counts if isinstance(count, int))
 
 
 def _has_loader(window: Window, judged: dict[str, deque[Step]]) -> bool:

@@ -223,7 +223,7 @@ class RuleResultStore:
         fired = tuple(replace(rule, suggestion=standing.agreeing(rule.suggestion or "")) for rule in fired)
         rules = [rule for rule in rules if describe.rule_state(rule) != "fired"]
         products = self._products()
-        remarks = dict.fromkeys(str(remark) for product in products for remark in product.get("remarks", ()))
+        remarks = (str(remark) for product in products for remark in product.get("remarks", ()))
         return RuleSummary(
             complete=self.is_complete,
             delivering=tuple(self.delivering),
@@ -231,7 +231,7 @@ class RuleResultStore:
             updated_ns=time.time_ns(),
             announcements=tuple(self._announcements.lines),
             time=self._time,
-            remarks=tuple(remark for remark in remarks if not standing.opponent(remark)),
+            remarks=standing.remarks(remarks, fired),
             best_evaluation=next((str(best) for product in products if (best := product.get(BEST_EVALUATION))), ""),
             rules=(*fired, *rules),
         )

@@ -34,6 +34,7 @@ from leadline.records import describe
 from leadline.records.documents import RuleSummary
 from leadline.records.formatting import phase_label
 from leadline.records.names import JOB_ENDED
+from leadline.records.rule_counts import RuleCounts
 from leadline.records.totals import sampled, steps_by_mode
 from leadline.store.control import read_actions
 from leadline.store.disk_limit import read_disk_limit
@@ -117,7 +118,8 @@ def _rules_context(opened: OpenedRun, name: str) -> dict[str, object]:
     return {
         "outcome": outcome,
         "is_healthy": outcome.level not in ("fatal", "warning"),
-        "groups": rule_groups(views),
+        "groups": (groups := rule_groups(views)),
+        "others": _counts_without_findings([view for view, _ in groups["without_findings"]]),
         "links": Links(name, opened),
     }
 
@@ -266,6 +268,12 @@ def rule_groups(views: Sequence[RuleView]) -> dict[str, list[tuple[RuleView, lis
             group = groups["with_findings" if has_issue else "without_findings"]
             group.append((view, effects.get(view.alias, [])))
     return groups
+
+
+def _counts_without_findings(views: Sequence[RuleView]) -> str:
+    """Return ``23 rules clear, 4 undecided``."""
+    clear = sum(view.verdict == "clear" for view in views)
+    return RuleCounts(clear=clear, undecided=len(views) - clear).words()
 
 
 def cost(run: Run) -> dict[str, object]:

@@ -338,7 +338,8 @@ def _words(key: _Key, pair: _Pair) -> tuple[str, str]:
 
 def _fired(key: _Key, pair: _Pair) -> Fired:
     best, last, lowest, first = pair.best(), pair.latest[-1], pair.lowest, pair.first
-    assert lowest is not None and first is not None
+    assert lowest is not None
+    assert first is not None
     passed_on = pair.passed_on()
     is_kept = passed_on >= _HARDLY
     then = best.best if is_kept else first
@@ -374,7 +375,8 @@ def _fired(key: _Key, pair: _Pair) -> Fired:
 def _remark(key: _Key, pair: _Pair) -> str:
     training, validation = _words(key, pair)
     last, lowest, first = pair.latest[-1], pair.lowest, pair.first
-    assert lowest is not None and first is not None
+    assert lowest is not None
+    assert first is not None
     verb = "rose" if pair.sign < 0 else "fell"
     reached = f"{pair.shown(lowest.value)} at its best, at step {lowest.step:,}"
     return (

@@ -155,7 +155,7 @@ class _Course:
         The current one is the last if it is complete. Few are enough where they do not vary: nothing follows.
         """
         is_complete = 0 < self.batches == self.current.count
-        evaluations = [*self.latest, *([self.ongoing()] if is_complete else [])]
+        evaluations = [*self.latest, *[self.ongoing()] * is_complete]
         if self.is_of_trees or len(evaluations) <= _FEWEST:
             return None
         losses = [evaluation.loss for evaluation in evaluations]
@@ -170,8 +170,8 @@ class _Course:
         ]
         noise = max(0.0, *against, self.resolution if math.isfinite(self.resolution) else 0.0)
         is_large = relative_rise(last, best) > _LARGE and last - best > _AGAINST * noise
-        is_overfitting = is_lost and is_large and evaluations[-1].has_fitted_since(evaluations[at])
-        return (evaluations[at], evaluations[-1]) if is_overfitting else None
+        is_fitted = evaluations[-1].has_fitted_since(evaluations[at])
+        return (evaluations[at], evaluations[-1]) if is_lost and is_large and is_fitted else None
 
 
 @dataclass(slots=True)
@@ -228,7 +228,6 @@ class _Known:
         return {key: self.courses[key] for key in keys if not (has_loss and self.courses[key].is_metric)}
 
     def metrics_of(self, worker: str) -> list[_Metric]:
-        """Return the metrics of a worker."""
         return [metric for (of, _), metric in self.metrics.items() if of == worker]
 
 
@@ -377,13 +376,12 @@ def _end_before(known: _Known, key: _Key, course: _Course, step: int) -> None:
 
 def _fired(key: _Key, course: _Course, best: _Evaluation, last: _Evaluation) -> Fired:
     unit = "round" if course.is_of_trees else "step"
-    is_named = course.is_of_trees or course.tensor != key[1]
-    name = course.tensor if is_named else "validation loss"
+    name = course.tensor if course.is_of_trees or course.tensor != key[1] else "validation loss"
     values = f"{significant(best.loss)} → {significant(last.loss)} at {unit} {last.step:,}"
     message = f"overfitting since {unit} {best.step:,}: {name} {values}"
     if not course.is_of_trees:
-        fall = f"{significant(best.training)} to {significant(last.training)}"
-        message += f", while the mean training loss fell from {fall}"
+        message += f", while the mean training loss fell from {significant(best.training)} to "
+        message += significant(last.training)
     return fired(
         message,
         course.tensor,

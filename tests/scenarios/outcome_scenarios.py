@@ -127,7 +127,7 @@ def boosted(folder: Path) -> str:
 SCENARIOS: Final[dict[str, tuple[Callable[[Path], str], str]]] = {
     "nan": (
         nan,
-        r"Stopped at step 602 by exploding_tensor: loss is NaN \(since step 600\)\. First sign at step 50\d: loss "
+        r"Stopped at step 602 by exploding_tensor: loss is NaN \(found at step 600\)\. First sign at step 50\d: loss "
         r"jumped from 1\.\d+ to 1\.9e7 and stayed above \S+ for 5 steps\. Try: the last checkpoint before it "
         r"with half the learning rate, or clip gradients\.",
     ),

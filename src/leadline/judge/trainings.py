@@ -110,14 +110,14 @@ def _merged(remarks: Sequence[tuple[int, str]], count: int) -> list[str]:
     for number, remark in remarks:
         groups.setdefault(_NUMBER.sub("", remark), []).append((number, remark))
     return [
-        f"{group[-1][1]} ({_in_words([number for number, _ in group], count)})"
+        f"{_in_words([number for number, _ in group], count)}: {group[-1][1]}"
         for group in groups.values()
         if group[-1][0] == count or 2 * len(group) >= count
     ]
 
 
 def _in_words(numbers: Sequence[int], count: int) -> str:
-    """Return ``in training 2 of 5``, or ``in 3 of 5 trainings; the numbers are those of training 4``."""
+    """Return ``in training 2 of 5``, or ``in 3 of 5 trainings (the numbers are those of training 4)``."""
     if len(numbers) == 1:
         return f"in training {numbers[0]:,} of {count:,}"
-    return f"in {len(numbers):,} of {count:,} trainings; the numbers are those of training {numbers[-1]:,}"
+    return f"in {len(numbers):,} of {count:,} trainings (the numbers are those of training {numbers[-1]:,})"

@@ -219,8 +219,9 @@ def _first_sign(ranked: Sequence[RankedProblem]) -> str:
     if not ranked:
         return ""
     worst = ranked[0]
-    step = worst["step"] if worst["since_step"] is None else worst["since_step"]
-    return f"{f'step {step:,}: ' if step is not None and step >= 0 else ''}{worst['message']}"
+    step, message = worst["step"] if worst["since_step"] is None else worst["since_step"], worst["message"] or ""
+    is_named = step is None or step < 0 or f"step {step:,}" in message
+    return message if is_named else f"step {step:,}: {message}"
 
 
 def _fired(rule: Mapping[str, Any]) -> Answer:

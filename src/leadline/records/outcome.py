@@ -333,7 +333,8 @@ def _verdict(
         is_after_finding: Whether the finding of a rule stands before it, which is not counted then.
     """
     is_other, start = follows == "problem", ";" if follows else ","
-    more = counts.advice - is_after_finding
+    given = sum(rule.severity == "advice" and rule.explained_by is None for rule in ranked(summary.rules))
+    more = given - is_after_finding
     advice = (
         f", {number(more)} {'more ' * is_after_finding}{'piece' if more == 1 else 'pieces'} of advice" if more else ""
     )

@@ -12,10 +12,10 @@ from leadline.records.documents import (
     DisabledCapture,
     RuleSummary,
     RunStatus,
+    SavedCheckpoint,
     SummarizedRule,
     TimeSummary,
     WorkerDocument,
-    SavedCheckpoint,
 )
 from leadline.records.names import OVERHEAD
 from leadline.records.outcome import RuleCounts, RunOutcome, ranked, run_outcome
@@ -149,7 +149,9 @@ def test_what_was_not_seen_is_told_of_a_run_that_has_ended() -> None:
 
 def test_beside_status_and_steps_the_outcome_is_brief() -> None:
     assert brief(DONE, NAN, *CLEAR) == "exploding_tensor: loss is NaN (found at step 600). Try: this."
-    assert brief(DONE, VANISHING, SPIKE, NAN).startswith("2 problems; exploding_tensor: loss is NaN (found at step 600).")
+    assert brief(DONE, VANISHING, SPIKE, NAN).startswith(
+        "2 problems; exploding_tensor: loss is NaN (found at step 600)."
+    )
     assert brief(DONE, *CLEAR) == "no problem found (12 rules clear, 1 undecided)."
     bound = "input-bound: 64 % of the step time is waiting for data"
     waits = brief(DONE, *CLEAR, time=TimeSummary(bound=INPUT))

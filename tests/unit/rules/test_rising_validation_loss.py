@@ -177,7 +177,9 @@ def printed(values: Sequence[float], name: str = "val_rmse") -> list[Part]:
 def test_a_printed_error_stands_for_a_validation_loss() -> None:
     fired = result(printed(OVERFIT))
     assert isinstance(fired, Fired)
-    assert fired.message.startswith("overfitting since step 11: val_rmse 1 → 2.1 at step 39, while the mean training loss fell from ")
+    assert fired.message.startswith(
+        "overfitting since step 11: val_rmse 1 → 2.1 at step 39, while the mean training loss fell from "
+    )
 
 
 @pytest.mark.parametrize("name", ["rmse", "train_rmse", "val_kl_loss", "val_temperature", "val_acc"])
@@ -218,7 +220,9 @@ def test_a_few_evaluations_that_rise_are_overfitting_once_the_training_is_over()
     assert not isinstance(result(parts), Fired)
     fired = at_end(parts)
     assert fired is not None
-    assert fired.message.startswith("overfitting since step 17: validation loss 0.455 → 0.592 at step 38, while the mean ")
+    assert fired.message.startswith(
+        "overfitting since step 17: validation loss 0.455 → 0.592 at step 38, while the mean "
+    )
     assert fired.suggestion.startswith("the checkpoint of step 17, ")
     assert (fired.since_step, fired.evidence["best_step"], fired.evidence["last_step"]) == (17, 17, 38)
     assert at_end(training([0.48, 0.55, 0.68], FITTED)[:-1]) is not None

@@ -55,7 +55,8 @@ def test_the_best_step_and_both_losses_are_named() -> None:
     fired = result(training(OVERFIT))
     assert isinstance(fired, Fired)
     assert fired.message == (
-        "overfitting since step 17: validation loss 1 → 2.1 at step 66, while the mean training loss fell from 1.69 to 0.355"
+        "overfitting since step 17: validation loss 1 → 2.1 at step 66, while the mean training loss fell from 1.69 "
+        "to 0.355"
     )
     assert fired.suggestion.startswith("the checkpoint of step 17, ")
     assert fired.since_step == 17

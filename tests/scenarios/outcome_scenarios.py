@@ -134,7 +134,7 @@ SCENARIOS: Final[dict[str, tuple[Callable[[Path], str], str]]] = {
     "spike": (
         spike,
         r"Completed: 320 steps; 1 problem found by loss_spike: loss jumped from 1\.\d+ to 50 and stayed above \S+ for "
-        r"5 steps \((since )?step 30\d\)\. Try: the last checkpoint .*",
+        r"5 steps \((found at )?step 30\d\)\. Try: the last checkpoint .*",
     ),
     "recovered": (
         recovered,

@@ -119,7 +119,7 @@ def _rules_context(opened: OpenedRun, name: str) -> dict[str, object]:
         "outcome": outcome,
         "is_healthy": outcome.level not in ("fatal", "warning"),
         "groups": (groups := rule_groups(views)),
-        "others": _counts_without_findings([view for view, _ in groups["without_findings"]]),
+        "others": counts_without_findings([view for view, _ in groups["without_findings"]]),
         "links": Links(name, opened),
     }
 
@@ -270,7 +270,7 @@ def rule_groups(views: Sequence[RuleView]) -> dict[str, list[tuple[RuleView, lis
     return groups
 
 
-def _counts_without_findings(views: Sequence[RuleView]) -> str:
+def counts_without_findings(views: Sequence[RuleView]) -> str:
     """Return ``23 rules clear, 4 undecided``."""
     clear = sum(view.verdict == "clear" for view in views)
     return RuleCounts(clear=clear, undecided=len(views) - clear).words()

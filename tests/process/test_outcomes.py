@@ -46,7 +46,7 @@ def test_a_training_that_a_rule_stopped(tmp_path: Path) -> None:
     options = (*NOTICE, "--on", "exploding_tensor=stop_training")
     ended = watched(options, script("exploding.py"), "loss", "37", folder=tmp_path)
     assert ended.status == 10
-    check_outcome(ended, r"Stopped at step \d+ by exploding_tensor: loss is NaN.* \(since step 37\)\..* Try: .*")
+    check_outcome(ended, r"Stopped at step \d+ by exploding_tensor: loss is NaN.* \(found at step 37\)\..* Try: .*")
 
 
 @pytest.mark.slow

@@ -127,14 +127,14 @@ def boosted(folder: Path) -> str:
 SCENARIOS: Final[dict[str, tuple[Callable[[Path], str], str]]] = {
     "nan": (
         nan,
-        r"Stopped at step 602 by exploding_tensor: loss is NaN \(since step 600\)\. First sign at step 50\d: loss "
+        r"Stopped at step 602 by exploding_tensor: loss is NaN \(found at step 600\)\. First sign at step 50\d: loss "
         r"jumped from 1\.\d+ to 1\.9e7 and stayed above \S+ for 5 steps\. Try: the last checkpoint before it "
         r"with half the learning rate, or clip gradients\.",
     ),
     "spike": (
         spike,
         r"Completed: 320 steps; 1 problem found by loss_spike: loss jumped from 1\.\d+ to 50 and stayed above \S+ for "
-        r"5 steps \((since )?step 30\d\)\. Try: the last checkpoint .*",
+        r"5 steps \((found at )?step 30\d\)\. Try: the last checkpoint .*",
     ),
     "recovered": (
         recovered,

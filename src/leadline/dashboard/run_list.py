@@ -139,7 +139,7 @@ def _row(run: RunSummary, version: int) -> RunRow:
         seconds=max(0.0, (end_ns - run.started_ns) / 1e9),
         steps=run.train_steps,
         steps_by_mode=describe.steps(run.steps),
-        word=run.outcome.word.partition(" ")[2],
+        word=run.outcome.plain_word,
         outcome=run.outcome.brief,
         level=run.outcome.level,
         ending=run.level,

@@ -30,6 +30,11 @@ class Episodes:
         self._open: dict[str, Finding] = {}
         self._named: dict[str, frozenset[str]] = {}
 
+    @property
+    def is_open(self) -> bool:
+        """Whether one of them is open."""
+        return bool(self._open)
+
     def apply(
         self,
         verdict: Verdict,

@@ -177,6 +177,7 @@ class Evaluator:
         progress.has_more = not (all(is_done) and self._judge_scans(progress, until))
         if is_over and not progress.has_more:  # how often a rule's data were captured also follows from later steps
             self._dirty.update(track.alias for track in self._tracks)
+            self._conclude(progress)
         for group in self._groups[:1]:
             progress.judged_step, progress.seen = group.feed.judged_step, dict(group.feed.seen)
             damage = [line for line in self._grid.damage if line not in group.feed.damage]
@@ -188,6 +189,14 @@ class Evaluator:
         }
         self._dirty.clear()
         return progress
+
+    def _conclude(self, progress: EvaluationProgress) -> None:
+        """Add the findings that rules have only at the end of a run."""
+        for group in self._groups:
+            for track in group.tracks:
+                self._mark(track.alias, self._last_step)
+                progress.events += [(track.alias, event) for event in track.conclude(group.classes)]
+        self._mark("", -1)
 
     def remove(self, aliases: Collection[str]) -> None:
         """Evaluate some rules no longer; the stream is still read for the others."""

@@ -226,7 +226,6 @@ class RuleResultStore:
         fired = tuple(replace(rule, suggestion=standing.agreeing(rule.suggestion or "")) for rule in fired)
         rules = [rule for rule in rules if describe.rule_state(rule) != "fired"]
         products = self._products()
-        remarks = dict.fromkeys(str(remark) for product in products for remark in product.get("remarks", ()))
         return RuleSummary(
             complete=self.is_complete,
             delivering=tuple(self.delivering),
@@ -234,7 +233,7 @@ class RuleResultStore:
             updated_ns=time.time_ns(),
             announcements=tuple(self._announcements.lines),
             time=self._time,
-            remarks=tuple(remark for remark in remarks if not standing.opponent(remark)),
+            remarks=standing.remarks((str(remark) for of in products for remark in of.get("remarks", ())), fired),
             best_evaluation=next((str(best) for product in products if (best := product.get(BEST_EVALUATION))), ""),
             processor_seconds=self.processor_seconds,
             rules=(*fired, *rules),
@@ -271,6 +270,7 @@ class RuleResultStore:
             severity=entry.severity,
             findings=len(entry.findings),
             step=first.step if first else None,
+            since_step=first.since_step if first else None,
             last_step=first.last_step if first and not first.is_open else None,
             is_open=first.is_open if first else False,
             message=first.message if first else None,

@@ -58,6 +58,8 @@ class RuleTrack:
         self.view = View(self.needs.tensors)
         self.episodes = Episodes(self.alias)
         self.judged_steps, self.judged_step = 0, -1
+        self._judged = (-1, 0, -1)
+        """Of the last window: its train step, time and global step."""
         self.tally = VerdictTally()
         self.coverage = Coverage(self.alias, self.needs.tensors, self._plan)
         self.memory: Any = None
@@ -115,6 +117,26 @@ class RuleTrack:
         if verdict is None:
             return []
         self.judged_steps, self.judged_step = self.judged_steps + 1, window.step
+        self._judged = (window.step, window.time_ns, window.global_step)
+        return self._take(verdict, window, seen, classes)
+
+    def conclude(self, classes: ModuleClasses) -> list[Event]:
+        """Return the finding of a run that has ended, if the rule has one only now; see ``Rule.conclude``."""
+        if self.memory is None or self.error is not None or self.episodes.is_open:
+            return []
+        verdict = self._guarded(lambda: self.rule.conclude(self.memory))
+        if verdict is None:
+            return []
+        step, time_ns, global_step = self._judged
+        return self._take(verdict, Window(step, "train", time_ns, global_step=global_step), None, classes)
+
+    def _take(
+        self,
+        verdict: Verdict,
+        window: Window,
+        seen: Callable[[], Collection[str]] | None,
+        classes: ModuleClasses | None,
+    ) -> list[Event]:
         self.product = verdict.product or self.product
         self.tally.add(verdict)
         number = self.trainings.number(verdict.worker if isinstance(verdict, Fired) else None)

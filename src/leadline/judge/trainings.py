@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from leadline.records.formatting import counted
 from leadline.records.json_object import JsonObject
 from leadline.records.names import BEST_EVALUATION
 from leadline.records.verdict import VerdictTally
@@ -111,9 +110,14 @@ def _merged(remarks: Sequence[tuple[int, str]], count: int) -> list[str]:
     for number, remark in remarks:
         groups.setdefault(_NUMBER.sub("", remark), []).append((number, remark))
     return [
-        f"in training {group[-1][0]:,} of {count:,}"
-        + (f", and with other numbers in {counted(len(group) - 1, 'other')}" if len(group) > 1 else "")
-        + f", {group[-1][1]}"
+        f"{_in_words([number for number, _ in group], count)}: {group[-1][1]}"
         for group in groups.values()
         if group[-1][0] == count or 2 * len(group) >= count
     ]
+
+
+def _in_words(numbers: Sequence[int], count: int) -> str:
+    """Return ``in training 2 of 5``, or ``in 3 of 5 trainings (the numbers are those of training 4)``."""
+    if len(numbers) == 1:
+        return f"in training {numbers[0]:,} of {count:,}"
+    return f"in {len(numbers):,} of {count:,} trainings (the numbers are those of training {numbers[-1]:,})"

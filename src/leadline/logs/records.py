@@ -36,9 +36,14 @@ def trainer_state(document: Mapping[str, Any]) -> TrainingLog:
         transformers.TrainerState: ``log_history``.
     """
     entries = [entry for entry in document["log_history"] if isinstance(entry, dict)]
-    history = [entry for entry in entries if "train_runtime" not in entry]  # the means over all, added at the end
+    end = next((at for at, entry in enumerate(entries) if "train_runtime" in entry), len(entries))
+    history, later = entries[:end], entries[end + 1 :]  # between them are the means over all
+    names = {name for entry in history for name in entry if name.startswith("eval_")}
+    history += [entry for entry in later if names.isdisjoint(entry)]  # else of the best model, loaded at the end
     log = numbered("the state of a Trainer (Transformers)", history)
     log.hyperparameters = {name: document[name] for name in _SETTINGS if document.get(name) is not None}
+    planned = document.get("max_steps")
+    log.planned_steps = planned if isinstance(planned, int) and planned > 0 and log.unit == "step" else None
     return log
 
 

@@ -41,6 +41,7 @@ class TrainingLog:
         unit: What its steps count: ``step``, ``epoch`` or ``row``.
         damage: One line for each part that could not be read.
         hyperparameters: Settings of the training that the log names.
+        planned_steps: The steps that its trainer plans; None: the log does not say it.
     """
 
     kind: str
@@ -48,6 +49,7 @@ class TrainingLog:
     unit: str = "step"
     damage: list[str] = field(default_factory=list)
     hyperparameters: JsonObject = field(default_factory=dict)
+    planned_steps: int | None = None
 
     @property
     def names(self) -> set[str]:

@@ -124,6 +124,7 @@ def _write_documents(
         state="ended",
         ended_ns=ended_ns,
         rows=len(log.rows),
+        planned_steps=log.planned_steps,
     )
     write_document(os.path.join(folder, layout.worker_document(WORKER)), worker.fields())
     status = RunStatus(

@@ -17,6 +17,7 @@ from leadline.logs.find import read_log
 from leadline.reader.find_runs import find_run, list_runs
 from leadline.reader.run import Run, open_run
 from leadline.records.formatting import counted, iso
+from leadline.records.outcome_document import RankedProblem
 from leadline.store.documents import to_json
 
 MAX_POINTS: Final = 200
@@ -57,7 +58,7 @@ class Answers:
         rows = [
             {
                 "name": run.name,
-                "verdict": run.outcome.word,
+                "verdict": run.outcome.plain_word,
                 "outcome": run.outcome.brief,
                 "status": run.status,
                 "steps": run.train_steps,
@@ -83,7 +84,7 @@ class Answers:
                 "steps": summary["steps"],
                 "planned_steps": summary["planned_steps"],
                 "checkpoint": summary["checkpoint"],
-                "first_sign": outcome["first_sign"],
+                "first_sign": outcome["first_sign"] or _first_sign(outcome["findings_ranked"]),
                 "advice": outcome["advice"],
                 "remarks": outcome["remarks"],
                 "best_evaluation": outcome["best_evaluation"],
@@ -211,6 +212,16 @@ def diagnose(path: str) -> Answer:
         answer = Answers(folder).why(name)
     missing = f"{counted(len(left_out), 'default rule')} need a run of leadline run train.py"
     return short(answer | {"log": log.kind, "rows": len(log.rows), "notes": log.damage, "next": missing})
+
+
+def _first_sign(ranked: Sequence[RankedProblem]) -> str:
+    """Return the finding of the worst problem where nothing came before it; empty: there is none."""
+    if not ranked:
+        return ""
+    worst = ranked[0]
+    step, message = worst["step"] if worst["since_step"] is None else worst["since_step"], worst["message"] or ""
+    is_named = step is None or step < 0 or f"step {step:,}" in message
+    return message if is_named else f"step {step:,}: {message}"
 
 
 def _fired(rule: Mapping[str, Any]) -> Answer:

@@ -17,6 +17,7 @@ from leadline.records.documents import (
     DisabledCapture,
     RuleSummary,
     RunStatus,
+    SavedCheckpoint,
     SummarizedRule,
     TimeSummary,
     WorkerDocument,
@@ -95,6 +96,11 @@ class _EndedCapture(msgspec.Struct):
     error: str = "unknown error"
 
 
+class _Checkpoint(msgspec.Struct):
+    step: int = -1
+    path: str = ""
+
+
 class _Worker(msgspec.Struct):
     steps: dict[str, int] | None = None
     losses: dict[str, float | str | None] | None = None
@@ -104,6 +110,7 @@ class _Worker(msgspec.Struct):
     loop_ns: int | None = None
     error: str | None = None
     off: _EndedCapture | None = None
+    checkpoints: tuple[_Checkpoint, ...] = ()
 
 
 class _Rules(msgspec.Struct):
@@ -210,6 +217,7 @@ def _read_workers(path: str) -> tuple[list[WorkerDocument], list[str]]:
             loop_ns=document.loop_ns or 0,
             error=document.error or "",
             off=DisabledCapture(document.off.step, document.off.error) if document.off is not None else None,
+            checkpoints=tuple(SavedCheckpoint(saved.step, saved.path) for saved in document.checkpoints),
         )
         for document in documents.values()
         if document is not None

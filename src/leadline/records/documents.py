@@ -288,6 +288,8 @@ class SummarizedRule(Document):
     findings: int = 0
     step: int | None = None
     """The step of the first finding; its message and suggestion follow."""
+    since_step: int | None = None
+    """The step at which it began, where the rule knows one before ``step``."""
     last_step: int | None = None
     """The last step at which the rule fired in the first finding, if that has closed."""
     is_open: bool = False

@@ -209,3 +209,12 @@ def first_words(text: str, most: int) -> str:
         return text
     head = text[: most + 1].rpartition(" ")[0].rstrip()
     return head if head.strip() else text[:most]
+
+
+def clause(text: str, most: int = 240) -> str:
+    """Return a text of at most so many characters, cut at the end of a clause if one ends in its second half."""
+    if len(text) <= most:
+        return text
+    words = first_words(text, most)
+    end = max(words.rfind(mark) for mark in (", ", "; ", ": "))
+    return f"{words[:end] if end > len(words) // 2 else words} …"

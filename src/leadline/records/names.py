@@ -157,6 +157,8 @@ AVERAGE_SHAP: Final = "average_shap"
 """Mean SHAP value of each feature: ``average_shap/<feature>``."""
 NO_BETTER: Final = "no better than"
 """In a remark: what is known of a loss or metric beside that of a prediction without input."""
+OVERFITTING: Final = "overfitting"
+"""The word with which messages begin that find it, and which is in remarks on it."""
 TREES: Final = "trees"
 """The table of a boosting round's trees, one tensor for each column: ``trees/Gain``."""
 SCALAR_COLLECTIONS: Final = frozenset(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from leadline.records.documents import SummarizedRule
+from leadline.records.names import OVERFITTING
 
 
 class _Lever(NamedTuple):
@@ -74,6 +75,12 @@ class StandingAdvice:
             if standing != direction:
                 return rule
         return ""
+
+    def remarks(self, remarks: Iterable[str], fired: Iterable[SummarizedRule]) -> tuple[str, ...]:
+        """Return remarks, each once, without those that contradict the advice, or say what a finding says."""
+        is_overfitting = any((rule.message or "").startswith(OVERFITTING) for rule in fired)
+        kept = (remark for remark in remarks if not (is_overfitting and OVERFITTING in remark))
+        return tuple(dict.fromkeys(remark for remark in kept if not self.opponent(remark)))
 
     def agreeing(self, suggestion: str) -> str:
         """Return a suggestion, or that the advice goes first which it contradicts."""

@@ -16,11 +16,12 @@ from leadline.records.documents import (
     TimeSummary,
     WorkerDocument,
 )
-from leadline.records.formatting import counted, first_words, number
+from leadline.records.formatting import clause, counted, number
 from leadline.records.names import JOB_ENDED, NO_BETTER, OVERHEAD, SEVERITIES
 from leadline.records.outcome_document import OutcomeDocument, RankedProblem, RankedRule
 from leadline.records.rule_counts import RuleCounts, count_rules
 from leadline.records.run_end import error_of, how_it_ended
+from leadline.records.trainer_facts import with_checkpoint_name
 
 Level = Literal["fatal", "warning", "advice", "clear", "unknown"]
 LEVELS: Final[tuple[Level, ...]] = ("fatal", "warning", "advice", "unknown", "clear")
@@ -43,8 +44,6 @@ _PROBE: Final = "unlearnable_batch"
 _REPORT: Final = "the latest version of Leadline; if it fails as well, please report this line"
 _SAME: Final = {"input": "input_bound", "communication": "straggler", "memory": "memory_growth"}
 """The rule whose finding says the same as a bottleneck."""
-_MAX_CHARACTERS: Final = 240
-"""The longest message or suggestion within the line; rules of users may be verbose."""
 _NAMED_STEPS: Final = re.compile(r"(since|from|of) (step|round) \d")
 
 
@@ -73,6 +72,7 @@ def _finding(rule: SummarizedRule) -> RankedRule:
         "rule": rule.rule,
         "severity": rule.severity,
         "step": rule.step,
+        "since_step": rule.since_step,
         "last_step": rule.last_step,
         "is_open": rule.is_open,
         "message": rule.message,
@@ -101,7 +101,7 @@ class RunOutcome:
     note: str = ""
     """What makes the times of a run without problems unreliable: an overloaded machine."""
     remarks: tuple[str, ...] = ()
-    """What is worth knowing of a run that has ended, but no problem."""
+    """What is worth knowing of a run that has ended without a problem."""
     best_evaluation: str = ""
     """The best evaluation of a run that has ended, and its noise."""
     capture_ended: DisabledCapture | None = None
@@ -110,6 +110,11 @@ class RunOutcome:
     """The headline without how the run ended, for a table that has the status and the steps in columns of their own."""
     word: str = _WORDS["unknown"]
     """The verdict as a sign and one or two words, with which lists begin: ``✓ ok``, ``▲ problem``, ``✗ failed``."""
+
+    @property
+    def plain_word(self) -> str:
+        """The word without its sign: ``ok``, ``problem``, ``failed``."""
+        return self.word.partition(" ")[2]
 
     @property
     def brief(self) -> str:
@@ -140,9 +145,8 @@ class RunOutcome:
         return " ".join(self.sentences)
 
     def _sentences(self, headline: str) -> tuple[str, ...]:
-        remarks = () if self.level in ("fatal", "warning") else self.remarks
         texts = [f"Note: {self.note}"] if self.note else []
-        texts += [f"Remark: {cut}" for cut in map(_cut, remarks) if cut not in headline]
+        texts += [f"Remark: {cut}" for cut in map(clause, self.remarks) if cut not in headline]
         texts += [self.best_evaluation[:1].upper() + self.best_evaluation[1:]]
         parts = (headline, self.first_sign, f"Try: {self.advice}" if self.advice else "", *texts)
         return tuple(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part)
@@ -151,7 +155,7 @@ class RunOutcome:
         """Return the outcome as plain JSON values."""
         return {
             "text": self.text,
-            "word": self.word,
+            "word": self.plain_word,
             "level": self.level,
             "headline": self.headline,
             "cause": self.cause or None,
@@ -176,13 +180,15 @@ def run_outcome(status: RunStatus, summary: RuleSummary, workers: Iterable[Worke
     """
     workers = list(workers)
     outcome = _outcome(status, summary, workers)
-    outcome = replace(outcome, word=_ENDED.get(status.status) or _WORDS[outcome.level])
+    word, advice = _ENDED.get(status.status) or _WORDS[outcome.level], with_checkpoint_name(outcome.advice, workers)
+    outcome = replace(outcome, word=word, advice=advice)
     ended = [worker.off for worker in workers if worker.off is not None]
     if ended:
         return _with_ended_capture(outcome, ended, len(workers))
     if status.status not in JOB_ENDED:
         return outcome
-    return replace(outcome, remarks=summary.remarks, best_evaluation=summary.best_evaluation)
+    remarks = () if outcome.level in ("fatal", "warning") else summary.remarks
+    return replace(outcome, remarks=remarks, best_evaluation=summary.best_evaluation)
 
 
 def _with_ended_capture(outcome: RunOutcome, ended: Sequence[DisabledCapture], workers: int) -> RunOutcome:
@@ -241,7 +247,7 @@ def _leading_remark(status: RunStatus, summary: RuleSummary, workers: Sequence[W
     """Return the remark that a training has learned nothing that its input says; empty: none, or it has not ended."""
     if status.status not in JOB_ENDED or status.status == "Failed" or any(worker.off is not None for worker in workers):
         return ""
-    return next((_cut(remark) for remark in summary.remarks if NO_BETTER in remark), "")
+    return next((clause(remark) for remark in summary.remarks if NO_BETTER in remark), "")
 
 
 def _can_be_checked(summary: RuleSummary, workers: Sequence[WorkerDocument]) -> bool:
@@ -265,7 +271,7 @@ def _with_problems(
     place = _place(root)
     is_first = (root.step or 0) <= (worst.step or 0)  # else it took longer to be certain of what began before
     sign = "First sign at" if is_first else "Cause confirmed at"
-    first_sign = f"{sign} {place or 'the start'}: {_cut((root.message or '').removesuffix(f', at {place}'))}"
+    first_sign = f"{sign} {place or 'the start'}: {clause((root.message or '').removesuffix(f', at {place}'))}"
     return RunOutcome(
         headline=f"{start}: {message}",
         first_sign=first_sign if root is not worst else "",
@@ -327,7 +333,8 @@ def _verdict(
         is_after_finding: Whether the finding of a rule stands before it, which is not counted then.
     """
     is_other, start = follows == "problem", ";" if follows else ","
-    more = counts.advice - is_after_finding
+    given = sum(rule.severity == "advice" and rule.explained_by is None for rule in ranked(summary.rules))
+    more = given - is_after_finding
     advice = (
         f", {number(more)} {'more ' * is_after_finding}{'piece' if more == 1 else 'pieces'} of advice" if more else ""
     )
@@ -368,15 +375,19 @@ def _slowest(bound: Mapping[str, str] | None, fired: Sequence[SummarizedRule]) -
 def _message(rule: SummarizedRule) -> str:
     """Return the message of a finding with its steps, unless it names them.
 
-    ``loss is NaN (since step 600)`` of a finding that is open, ``loss is high (steps 300 to 390)`` of one that closed.
+    ``loss is NaN (found at step 600)`` of a finding that is open, ``(since step 540, found at step 600)`` where the
+    rule knows when it began, ``loss is high (steps 300 to 390)`` of one that closed.
     """
     whole, place = (rule.message or "fired").rstrip("."), _place(rule)
-    message = _cut(whole)
+    message = clause(whole)
     has_steps = _NAMED_STEPS.search(whole) or f"step {rule.step}" in whole or f"step {_step(rule):,}" in whole
     if not place or has_steps:
         return message
-    since = f"since {place}" if rule.is_open else describe.steps_of(_step(rule), rule.last_step)
-    return f"{message}, {since}" if message.endswith(")") else f"{message} ({since})"
+    found = f"found at {place}"
+    if rule.since_step is not None and 0 <= rule.since_step < _step(rule):
+        found = f"since step {number(rule.since_step)}, {found}"
+    when = found if rule.is_open else describe.steps_of(_step(rule), rule.last_step)
+    return f"{message}, {when}" if message.endswith(")") else f"{message} ({when})"
 
 
 def _place(rule: SummarizedRule) -> str:
@@ -385,13 +396,4 @@ def _place(rule: SummarizedRule) -> str:
 
 def _first_attempt(suggestion: str) -> str:
     """Return the first part of a suggestion, without the usual cause behind it."""
-    return _cut(suggestion.partition("; usually")[0].removeprefix("try: "))
-
-
-def _cut(text: str) -> str:
-    """Return a text of at most the longest message, cut at the end of a clause if one ends in its second half."""
-    if len(text) <= _MAX_CHARACTERS:
-        return text
-    words = first_words(text, _MAX_CHARACTERS)
-    clause = max(words.rfind(end) for end in (", ", "; ", ": "))
-    return f"{words[:clause] if clause > len(words) // 2 else words} …"
+    return clause(suggestion.partition("; usually")[0].removeprefix("try: "))

@@ -15,6 +15,7 @@ class RankedRule(TypedDict):
     rule: str
     severity: Severity
     step: int | None
+    since_step: int | None
     last_step: int | None
     is_open: bool
     message: str | None

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from leadline.records.documents import SummarizedRule, WorkerDocument
+
+_CHECKPOINT: Final = re.compile(r"the checkpoint of step (\d+(?:,\d{3})*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +55,17 @@ def checkpoint_to_keep(workers: Iterable[WorkerDocument], fired: Iterable[Summar
     before = [checkpoint for checkpoint in saved if problem is None or checkpoint.step < problem]
     kept = (before or list(saved))[-1]
     return CheckpointToKeep(kept.path, kept.step, problem)
+
+
+def with_checkpoint_name(advice: str, workers: Iterable[WorkerDocument]) -> str:
+    """Return advice with the name that the trainer has given to the checkpoint of a step, if it has saved one there.
+
+    ``the checkpoint of step 79 (checkpoint-80)``: the trainer counts the updates until then, Leadline from 0.
+    """
+    saved = {checkpoint.step: checkpoint.path for worker in workers for checkpoint in worker.checkpoints}
+
+    def named(found: re.Match[str]) -> str:
+        path = saved.get(int(found[1].replace(",", "")), "")
+        return f"{found[0]} ({path.rstrip('/').rpartition('/')[2]})" if path else found[0]
+
+    return _CHECKPOINT.sub(named, advice)

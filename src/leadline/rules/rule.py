@@ -11,7 +11,7 @@ from leadline.errors import ConfigurationError
 from leadline.records.json_object import JsonObject
 from leadline.records.names import SEVERITIES, Severity
 from leadline.records.needs import Needs
-from leadline.records.verdict import Verdict
+from leadline.records.verdict import Fired, Verdict
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
@@ -107,6 +107,16 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     def evaluate(self, window: Window) -> Verdict:
         """Return the verdict on a window: a step, or a moment for a time-based rule, with data that the rule needs."""
         raise NotImplementedError
+
+    def conclude(self, memory: Any) -> Fired | None:
+        """Return the finding of a run that has ended, where the rule found none before its last data; None: none.
+
+        Called once, when nothing follows any more, unless a finding is open.
+
+        Args:
+            memory: The result of ``remember`` for the last window.
+        """
+        return None
 
     def summarize(self, memory: Any) -> JsonObject:
         """Return what was found of the training so far beside the verdict, such as ``remarks`` for its outcome.

@@ -14,7 +14,7 @@ from leadline.reader.step_axis import StepPlacer
 from leadline.reader.view import View
 from leadline.reader.window import TensorArray
 from leadline.records.series import SeriesLayout, TensorInfo
-from leadline.records.verdict import Verdict
+from leadline.records.verdict import Fired, Verdict
 from leadline.rules.rule import Rule
 from leadline.testing.runs import ArrayStatistics, Capture, RawTensors
 
@@ -38,6 +38,17 @@ def verdicts(
             results.append((point.step, replace(verdict, product=verdict.product | rule.summarize(memory))))
             view.advance()
     return results
+
+
+def concluded(rule: Rule, parts: Iterable[Capture | RawTensors | ArrayStatistics]) -> Fired | None:
+    """Return what a rule finds at the end of a run, once all its steps are remembered."""
+    view, memory = View(rule.needs().tensors), None
+    for point in points(parts, shapes={}):
+        window = view.select(point)
+        if window is not None:
+            memory = rule.remember(memory, window)
+            view.advance()
+    return rule.conclude(memory)
 
 
 def points(

@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,14 @@ from timelines import CPU, gpu, merge_by_time, sampled, training
 from leadline.analysis.digest import Digest
 from leadline.analysis.job import JobPhases
 from leadline.dashboard.number_format import phase_label
-from leadline.dashboard.pages.overview import job_parts, operations, rule_groups, usage_rows, warnings
+from leadline.dashboard.pages.overview import (
+    counts_without_findings,
+    job_parts,
+    operations,
+    rule_groups,
+    usage_rows,
+    warnings,
+)
 from leadline.dashboard.rule_view import rule_views
 from leadline.judge.judged_log import write_judged_run
 from leadline.logs.find import read_log
@@ -249,9 +257,12 @@ def test_rules_with_findings_are_listed_first(tmp_path: Path) -> None:
         {"name": "dead_relu", "rule": "dead_relu", "status": "Error", "verdict": "clear", "why": "it raised"},
     ]
     write_document(os.path.join(writer.path, layout.RULE_SUMMARY), {"rules": rules})
-    groups = rule_groups(rule_views(Run(writer.path)))
+    views = rule_views(Run(writer.path))
+    groups = rule_groups(views)
     assert [each.alias for each, _ in groups["with_findings"]] == ["dead_relu"]
     assert [each.alias for each, _ in groups["without_findings"]] == ["overfit"]
+    (undecided,) = [view for view, _ in groups["without_findings"]]
+    assert counts_without_findings([undecided, replace(undecided, verdict="clear")]) == "1 rule clear, 1 undecided"
 
 
 def test_dropped_data_is_shown_as_a_warning(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def at_first(tmp_path: Path, **parameters: bool) -> RuleResult:
 
 def test_what_is_needed_in_the_first_steps_is_found_again_in_the_next_training(tmp_path: Path) -> None:
     assert at_first(tmp_path).product == {
-        "remarks": ["in training 1 of 2, steps [0, 1, 2]", "in training 2 of 2, steps [20, 21, 22, 23]"]
+        "remarks": ["in training 1 of 2: steps [0, 1, 2]", "in training 2 of 2: steps [20, 21, 22, 23]"]
     }
 
 
@@ -139,7 +139,7 @@ def test_updates_are_counted_in_each_training_and_later_ones_may_be_short(tmp_pa
     )
     (result,) = judge_run(writer.end().path, trust=RunTrust(is_whole=True)).rules
     assert result.product["remarks"] == [
-        "in training 1 of 2, the loss was still falling after 40 updates, so train for longer to judge the model"
+        "in training 1 of 2: the loss was still falling after 40 updates, so train for longer to judge the model"
     ]
 
 
@@ -224,8 +224,8 @@ def test_remarks_on_all_trainings_are_told_once_each() -> None:
         trainings.begin({"rank0-1"}, number, VerdictTally(), 1, {"remarks": remarks})
     assert trainings.product({"remarks": ["accuracy is no better"]}) == {
         "remarks": [
-            "in training 3 of 4, and with other numbers in 2 others, the loss was still falling after 52 updates",
-            "in training 4 of 4, accuracy is no better",
+            "in 3 of 4 trainings (the numbers are those of training 3): the loss was still falling after 52 updates",
+            "in training 4 of 4: accuracy is no better",
         ]
     }
 

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 from leadline.cli.app import application
 from leadline.logs.write_run import collections_of, is_supervised
+from leadline.mcp.answers import diagnose as mcp_diagnose
 
 NOISE = random.Random(7)
 
@@ -106,6 +108,47 @@ def test_a_few_evaluations_do_not_hide_a_loss_that_rises(tmp_path: Path) -> None
     (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history}))
     result = json.loads(diagnosed("--json", str(tmp_path)))
     assert [rule["name"] for rule in result["rules"] if rule["findings"]] == ["diverging_loss"]
+
+
+def trainer_state(folder: Path, evaluations: Sequence[float], *, later: Sequence[float] = ()) -> str:
+    """Write the state of a trainer that logs every 10 steps, evaluates every 20, and some evaluations after its end."""
+    history: list[dict[str, Any]] = []
+    for step in range(10, 20 * len(evaluations) + 1, 10):
+        history.append({"step": step, "epoch": step / 20, "loss": round(0.65 * math.exp(-step / 40) + 0.02, 4)})
+        if not step % 20:
+            history.append({"step": step, "epoch": step / 20, "eval_loss": evaluations[step // 20 - 1]})
+    end = {"step": 20 * len(evaluations), "epoch": float(len(evaluations))}
+    history += [{**end, "train_runtime": 3.0, "train_loss": 0.2}, *({**end, "eval_loss": loss} for loss in later)]
+    path = folder / "trainer_state.json"
+    path.write_text(json.dumps({"log_history": history, "max_steps": 200}))
+    return str(path)
+
+
+@pytest.mark.parametrize("later", [[], [0.455]])
+def test_a_textbook_overfit_of_six_evaluations_is_the_headline(tmp_path: Path, later: list[float]) -> None:
+    path = trainer_state(tmp_path, [0.61, 0.5, 0.455, 0.48, 0.53, 0.592], later=later)
+    document = json.loads(diagnosed("--json", path))
+    outcome = document["outcome"]
+    assert outcome["headline"].startswith(
+        "Completed: 120 steps; overfitting since step 60: eval_loss 0.455 → 0.592 at step 120, while the mean "
+    )
+    assert outcome["advice"].startswith("the checkpoint of step 60, early stopping")
+    assert (outcome["level"], outcome["word"], outcome["remarks"]) == ("advice", "advice", [])
+    assert outcome["text"].count("overfitting") == 1
+    assert outcome["best_evaluation"].startswith("best of 6 evaluations: step 60, eval_loss 0.455 (")
+    assert document["planned_steps"] == 200
+    answer = mcp_diagnose(path)
+    assert (answer["verdict"], answer["planned_steps"]) == ("advice", 200)
+    assert answer["text"] == outcome["text"]
+    assert answer["first_sign"].startswith("overfitting since step 60: ")
+
+
+@pytest.mark.parametrize(
+    "evaluations",
+    [[0.6, 0.5, 0.46, 0.45, 0.448, 0.447], [0.6, 0.5, 0.46, 0.452, 0.444, 0.451, 0.446, 0.453, 0.447, 0.45]],
+)
+def test_evaluations_that_flatten_are_no_headline(tmp_path: Path, evaluations: list[float]) -> None:
+    assert json.loads(diagnosed("--json", trainer_state(tmp_path, evaluations)))["outcome"]["level"] == "clear"
 
 
 def test_what_is_printed_names_the_log_its_steps_and_what_it_cannot_show(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_runs_begin_with_their_verdicts(root: Path) -> None:
     answer = Answers(str(root)).runs()
-    assert {run["name"]: run["verdict"][0] for run in answer["runs"]} == {"broken": "▲", "healthy": "✓"}
+    assert {run["name"]: run["verdict"] for run in answer["runs"]} == {"broken": "problem", "healthy": "ok"}
     (only,) = Answers(str(root)).runs(limit=1)["runs"]
     assert only["steps"] == 300
     assert "1 more" in Answers(str(root)).runs(limit=1)["next"]
@@ -52,6 +52,7 @@ def test_why_names_cause_step_and_advice(root: Path) -> None:
     (fired,) = answer["fired"]
     assert (fired["rule"], fired["step"], fired["message"]) == ("exploding_tensor", 250, "loss is NaN")
     assert "learning rate" in answer["advice"]
+    assert answer["first_sign"] == "step 250: loss is NaN"
     assert Answers(str(root)).why("healthy")["fired"] == []
 
 

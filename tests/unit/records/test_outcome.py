@@ -12,6 +12,7 @@ from leadline.records.documents import (
     DisabledCapture,
     RuleSummary,
     RunStatus,
+    SavedCheckpoint,
     SummarizedRule,
     TimeSummary,
     WorkerDocument,
@@ -48,7 +49,7 @@ def test_a_run_that_a_rule_stopped() -> None:
     stopped = RunStatus("Stopped", stopped_by="rule:exploding_tensor", exit_status=10)
     outcome = run_outcome(stopped, RuleSummary(complete=True, rules=(VANISHING, SPIKE, NAN, *CLEAR)), [WORKER])
     assert outcome.text == (
-        "Stopped at step 602 by exploding_tensor: loss is NaN (since step 600). "
+        "Stopped at step 602 by exploding_tensor: loss is NaN (found at step 600). "
         "First sign at step 505: loss jumped from 2.3 to 1.9e+07. Try: a checkpoint before it."
     )
     assert (outcome.cause, outcome.level) == ("loss_spike", "fatal")
@@ -64,7 +65,7 @@ def test_a_cause_that_took_longer_to_be_certain_of_is_no_first_sign() -> None:
 
 def test_problems_of_a_run_that_went_on_are_counted_by_cause() -> None:
     assert text(DONE, VANISHING, SPIKE, NAN).startswith(
-        "Completed: 603 steps; 2 problems found, the worst by exploding_tensor: loss is NaN (since step 600). First"
+        "Completed: 603 steps; 2 problems found, the worst by exploding_tensor: loss is NaN (found at step 600). First"
     )
     assert text(DONE, SPIKE, SLOW) == (
         "Completed: 603 steps; 1 problem found by loss_spike: loss jumped from 2.3 to 1.9e+07 (step 505). "
@@ -147,8 +148,10 @@ def test_what_was_not_seen_is_told_of_a_run_that_has_ended() -> None:
 
 
 def test_beside_status_and_steps_the_outcome_is_brief() -> None:
-    assert brief(DONE, NAN, *CLEAR) == "exploding_tensor: loss is NaN (since step 600). Try: this."
-    assert brief(DONE, VANISHING, SPIKE, NAN).startswith("2 problems; exploding_tensor: loss is NaN (since step 600).")
+    assert brief(DONE, NAN, *CLEAR) == "exploding_tensor: loss is NaN (found at step 600). Try: this."
+    assert brief(DONE, VANISHING, SPIKE, NAN).startswith(
+        "2 problems; exploding_tensor: loss is NaN (found at step 600)."
+    )
     assert brief(DONE, *CLEAR) == "no problem found (12 rules clear, 1 undecided)."
     bound = "input-bound: 64 % of the step time is waiting for data"
     waits = brief(DONE, *CLEAR, time=TimeSummary(bound=INPUT))
@@ -309,7 +312,7 @@ def test_a_step_that_the_message_names_is_not_repeated() -> None:
     assert "(step" not in text(DONE, fired("nonfinite_origin", 1600, "from the backward pass, at step 1600"))
     assert text(DONE, fired("memory_growth", -1, "memory grows")).endswith("memory_growth: memory grows. Try: this.")
     low = fired("learning_rate", 100, "below 1e-6 (nearest 1.58e-7)", is_open=True)
-    assert text(DONE, low).endswith("by learning_rate: below 1e-6 (nearest 1.58e-7), since step 100. Try: this.")
+    assert text(DONE, low).endswith("by learning_rate: below 1e-6 (nearest 1.58e-7), found at step 100. Try: this.")
     assert text(DONE, replace(low, is_open=False, last_step=1390)).endswith("1.58e-7), steps 100 to 1,390. Try: this.")
     assert text(DONE, fired("a", 100, last_step=100)).endswith("by a: it is so (step 100). Try: this.")
     ended = fired("no_gradient", 70, "every gradient is exactly 0 from step 20 to 80", last_step=80)
@@ -341,6 +344,37 @@ def test_a_finding_whose_cause_is_unknown_stands_alone() -> None:
     assert [problem.cause.name for problem in outcome.problems] == ["exploding_tensor"]
 
 
+def test_a_finding_that_began_earlier_says_when() -> None:
+    began = replace(fired("no_gradient", 70, "gradients are missing", is_open=True), since_step=20)
+    assert text(DONE, began).endswith(
+        "by no_gradient: gradients are missing (since step 20, found at step 70). Try: this."
+    )
+    assert text(DONE, replace(began, since_step=70)).endswith("gradients are missing (found at step 70). Try: this.")
+    outcome = run_outcome(DONE, RuleSummary(complete=True, rules=(began,)), [WORKER]).to_dict()
+    assert (outcome["findings_ranked"][0]["step"], outcome["findings_ranked"][0]["since_step"]) == (70, 20)
+
+
+def test_advice_that_follows_from_other_advice_is_not_counted() -> None:
+    effect = fired("overfit", 80, "above", severity="advice", explained_by="rising_validation_loss")
+    assert "more piece" not in text(DONE, OVERFIT, effect, *CLEAR)
+
+
+def test_a_checkpoint_has_the_name_that_the_trainer_gave_it() -> None:
+    advised = replace(OVERFIT, suggestion="the checkpoint of step 1,079, early stopping; usually the model is large")
+    saved = tuple(SavedCheckpoint(step, f"out/checkpoint-{step + 1}/") for step in (79, 1079))
+    summary = RuleSummary(complete=True, rules=(advised,))
+    outcome = run_outcome(DONE, summary, [replace(WORKER, checkpoints=saved)])
+    assert outcome.advice == "the checkpoint of step 1,079 (checkpoint-1080), early stopping"
+    other = run_outcome(DONE, summary, [replace(WORKER, checkpoints=saved[:1])])
+    assert other.advice == "the checkpoint of step 1,079, early stopping"
+
+
+def test_the_word_of_json_has_no_sign() -> None:
+    outcome = run_outcome(DONE, RuleSummary(rules=(NAN,)), [WORKER])
+    assert (outcome.word, outcome.to_dict()["word"]) == ("▲ problem", "problem")
+    assert run_outcome(DONE, RuleSummary(), [WORKER]).to_dict()["word"] == "no verdict"
+
+
 def test_remarks_follow_the_line_of_a_run_without_problems() -> None:
     remark = "the loss was still falling after 60 updates"
     assert text(DONE, *CLEAR, remarks=(remark,)).endswith(
@@ -349,7 +383,7 @@ def test_remarks_follow_the_line_of_a_run_without_problems() -> None:
     assert "Remark" not in text(DONE, SPIKE, remarks=(remark,))
     assert "Remark" not in text(RunStatus("InProgress"), *CLEAR, remarks=(remark,))
     outcome = run_outcome(DONE, RuleSummary(complete=True, rules=(SPIKE,), remarks=(remark,)), [WORKER])
-    assert outcome.to_dict()["remarks"] == [remark]
+    assert outcome.to_dict()["remarks"] == []
     listed = run_outcome(DONE, RuleSummary(complete=True, rules=CLEAR, remarks=(remark,)), [WORKER])
     assert listed.brief.endswith(" Remark: the loss was still falling after 60 updates.")
 

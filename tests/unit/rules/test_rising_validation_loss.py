@@ -14,7 +14,7 @@ from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.losses.rising_validation_loss import RisingValidationLoss
 from leadline.testing.runs import Capture, Part
-from leadline.testing.windows import verdicts
+from leadline.testing.windows import concluded, verdicts
 
 STEPS, BATCHES = 4, 3
 INFOS = {
@@ -55,7 +55,8 @@ def test_the_best_step_and_both_losses_are_named() -> None:
     fired = result(training(OVERFIT))
     assert isinstance(fired, Fired)
     assert fired.message == (
-        "overfitting since step 17: validation loss 1 → 1.7, while the training loss fell from 1.69 to 0.355"
+        "overfitting since step 17: validation loss 1 → 2.1 at step 66, while the mean training loss fell from 1.69 "
+        "to 0.355"
     )
     assert fired.suggestion.startswith("the checkpoint of step 17, ")
     assert fired.since_step == 17
@@ -137,13 +138,13 @@ def test_logged_losses_of_an_epoch_are_compared() -> None:
     ]
     fired = result(epochs)
     assert isinstance(fired, Fired)
-    assert fired.message.startswith("overfitting since step 20: val_loss 1 → 1.7, while")
+    assert fired.message.startswith("overfitting since step 20: val_loss 1 → 2.1 at step 90, while")
 
 
 def test_boosters_have_rounds_and_need_no_training_loss() -> None:
     fired = result([loss(round_, valid=value) for round_, value in enumerate([*OVERFIT, 2.3])])
     assert isinstance(fired, Fired)
-    assert fired.message == "overfitting since round 2: valid-logloss 1 → 1.7"
+    assert fired.message == "overfitting since round 2: valid-logloss 1 → 2.1 at round 9"
     assert "early stopping on this set" in fired.suggestion
     assert isinstance(result([loss(round_, train=value) for round_, value in enumerate(OVERFIT)]), Undecided)
 
@@ -177,7 +178,9 @@ def printed(values: Sequence[float], name: str = "val_rmse") -> list[Part]:
 def test_a_printed_error_stands_for_a_validation_loss() -> None:
     fired = result(printed(OVERFIT))
     assert isinstance(fired, Fired)
-    assert fired.message.startswith("overfitting since step 11: val_rmse 1 → 1.7, while the training loss fell from ")
+    assert fired.message.startswith(
+        "overfitting since step 11: val_rmse 1 → 2.1 at step 39, while the mean training loss fell from "
+    )
 
 
 @pytest.mark.parametrize("name", ["rmse", "train_rmse", "val_kl_loss", "val_temperature", "val_acc"])
@@ -202,3 +205,56 @@ def test_a_captured_validation_loss_comes_before_a_printed_one() -> None:
         for part in falling
     ]
     assert result(parts) == Clear()
+
+
+def at_end(parts: Sequence[Part]) -> Fired | None:
+    """Return what the rule finds when the training is over."""
+    return concluded(RisingValidationLoss(), parts)
+
+
+FEW = [0.61, 0.5, 0.455, 0.48, 0.53, 0.592]
+FITTED = [0.6 * 0.6**epoch for epoch in range(8)]
+
+
+def test_a_few_evaluations_that_rise_are_overfitting_once_the_training_is_over() -> None:
+    parts = training(FEW, FITTED)[:-1]
+    assert not isinstance(result(parts), Fired)
+    fired = at_end(parts)
+    assert fired is not None
+    assert fired.message.startswith(
+        "overfitting since step 17: validation loss 0.455 → 0.592 at step 38, while the mean "
+    )
+    assert fired.suggestion.startswith("the checkpoint of step 17, ")
+    assert (fired.since_step, fired.evidence["best_step"], fired.evidence["last_step"]) == (17, 17, 38)
+    assert at_end(training([0.48, 0.55, 0.68], FITTED)[:-1]) is not None
+
+
+@pytest.mark.parametrize(
+    ("validation", "fitted", "accuracy"),
+    [
+        pytest.param([0.6, 0.5, 0.46, 0.45, 0.455, 0.46], FITTED, (), id="flat"),
+        pytest.param([0.6, 0.5, 0.46, 0.45, 0.44, 0.6], FITTED, (), id="only the last one"),
+        pytest.param([0.6, 0.5, 0.46, 0.62, 0.45, 0.44], FITTED, (), id="recovers"),
+        pytest.param([0.6, 0.8, 0.46, 0.7, 0.5, 0.62], FITTED, (), id="varies"),
+        pytest.param([2.0, 1.0, 0.1, 0.12, 0.14, 0.16], None, (), id="a small part of what was gained"),
+        pytest.param(FEW, [1.0] * 6, (), id="the training loss stays"),
+        pytest.param(FEW, FITTED, (0.7, 0.75, 0.78, 0.79, 0.8, 0.81), id="the accuracy rises"),
+        pytest.param(FEW[:4], FITTED, (), id="one evaluation after the best"),
+    ],
+)
+def test_other_ends_are_not(validation: list[float], fitted: list[float] | None, accuracy: Sequence[float]) -> None:
+    assert at_end(training(validation, fitted, accuracy)[:-1]) is None
+
+
+def test_an_evaluation_that_was_broken_off_does_not_count() -> None:
+    parts = training([0.61, 0.455, 0.5, 0.9], FITTED)[:-1]
+    assert at_end(parts) is not None
+    assert at_end(parts[:-1]) is None
+
+
+@pytest.mark.parametrize("count", [3, 4, 6, 8])
+def test_noise_of_few_evaluations_seldom_ends_as_overfitting(count: int) -> None:
+    """At most 1 of 100 that vary by 5 % about a level."""
+    draw = random.Random(0)
+    values = ([1 + 0.05 * draw.gauss(0, 1) for _ in range(count)] for _ in range(100))
+    assert sum(at_end(training(drawn, FITTED)[:-1]) is not None for drawn in values) <= 1

@@ -37,6 +37,7 @@ from leadline.records.loss_roles import logged_losses, role_of
 from leadline.records.metric_names import kind_of
 from leadline.records.metric_roles import role_in
 from leadline.records.names import JOB_ENDED, OF_LOG
+from leadline.records.rule_counts import RuleCounts
 from leadline.records.totals import sampled, steps_by_mode
 from leadline.store.control import read_actions
 from leadline.store.disk_limit import read_disk_limit
@@ -121,7 +122,8 @@ def _rules_context(opened: OpenedRun, name: str) -> dict[str, object]:
     return {
         "outcome": outcome,
         "is_healthy": outcome.level not in ("fatal", "warning"),
-        "groups": rule_groups(views),
+        "groups": (groups := rule_groups(views)),
+        "others": counts_without_findings([view for view, _ in groups["without_findings"]]),
         "links": Links(name, opened),
     }
 
@@ -287,6 +289,12 @@ def rule_groups(views: Sequence[RuleView]) -> dict[str, list[tuple[RuleView, lis
             group = groups["with_findings" if has_issue else "without_findings"]
             group.append((view, effects.get(view.alias, [])))
     return groups
+
+
+def counts_without_findings(views: Sequence[RuleView]) -> str:
+    """Return ``23 rules clear, 4 undecided``."""
+    clear = sum(view.verdict == "clear" for view in views)
+    return RuleCounts(clear=clear, undecided=len(views) - clear).words()
 
 
 def cost(run: Run) -> dict[str, object]:

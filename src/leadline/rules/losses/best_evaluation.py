@@ -53,10 +53,8 @@ class BestEvaluation:
     best: float = math.inf
     step: int = -1
     """The train step before the best of these."""
-    trained: float = math.nan
-    """The mean training loss before the best one; NaN: none was captured."""
     latest: float = math.nan
-    """That before the current one."""
+    """The mean training loss before the current one; NaN: none was captured."""
     batches: tuple[float, float, float] = (math.inf, math.inf, math.inf)
     """The values of the current evaluation, and of the two before it; infinite: there was none.
 
@@ -109,7 +107,7 @@ class BestEvaluation:
         """End the current evaluation."""
         self.values.append(self.current.value)
         if self.current.value < self.best:
-            self.best, self.step, self.trained = self.current.value, self.current.step, self.latest
+            self.best, self.step = self.current.value, self.current.step
         self.current = Mean()
 
     def describe(self) -> str:
@@ -122,13 +120,10 @@ class BestEvaluation:
         most = "at most " if is_trend else ""
         about = f"noise {most}{significant(noise)}" if noise is not None else "too few for their noise"
         text = f"best of {self.count:,} evaluations: {self.unit} {step:,}, {self.name} {self._shown(best)} ({about})"
-        if is_last or noise is None:
+        if is_last:
             return text
-        if last - best <= _NOISES * noise:
-            is_explained = f"the last one, {self._shown(last)}, is no worse by more than the noise explains"
-            return f"{text}; the last one is {self._shown(last)}" if is_trend else f"{text}; {is_explained}"
-        if self.latest < self.trained:
-            return f"{text}; the last one is {self._shown(last)}, while the training loss fell: overfitting"
+        if noise is not None and not is_trend and last - best <= _NOISES * noise:
+            return f"{text}; the last one, {self._shown(last)}, is no worse by more than the noise explains"
         return f"{text}; the last one is {self._shown(last)}"
 
     def _shown(self, value: float) -> str:

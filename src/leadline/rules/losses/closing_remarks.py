@@ -200,9 +200,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         - the noise, the standard deviation of an evaluation: the median absolute deviation of the differences between
           evaluations, divided by the square root of 2; from 5 evaluations on. It is at most this, where not more than
           half of two differences in a row are on different sides of their median: the evaluations follow a curve;
-        - which of several trainings it belongs to, the last;
-        - that the training overfits, where the last evaluation is worse by more than 5 standard deviations, and the
-          training loss before it is lower than before the best one.
+        - the value of the last one, and whether it is worse by more than 5 standard deviations;
+        - which of several trainings it belongs to, the last.
     Not a number:
         NaN and infinity are left out; where a training loss was one of them, it does not advise to train for longer.
     Blind spots:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 from leadline.records.formatting import significant
 from leadline.records.loss_roles import role_of
 from leadline.records.metric_names import is_upward
-from leadline.records.names import CHECKS
+from leadline.records.names import CHECKS, OVERFITTING
 from leadline.rules import (
     Advice,
     Clear,
@@ -68,10 +68,22 @@ _Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Level:
-    """What was reached at an evaluation: smaller is better, so that metrics of which more is better are negated."""
+class _Evaluation:
+    """One evaluation; smaller is better, so that metrics of which more is better are negated."""
 
     step: int
+    """The train step before it."""
+    value: float
+    trained: float
+    """The mean training value before it; NaN: none was captured."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """What was reached at an evaluation."""
+
+    best: _Evaluation
+    """The best of those whose mean it is."""
     count: int
     """The evaluations up to this one."""
     validation: float
@@ -89,8 +101,11 @@ class _Pair:
     training: Mean = field(default_factory=Mean)
     evaluation: Mean = field(default_factory=Mean)
     first_training: float = math.nan
-    first_evaluation: float = math.nan
+    first: _Evaluation | None = None
+    lowest: _Evaluation | None = None
+    """The best of all."""
     count: int = 0
+    latest: deque[_Evaluation] = field(default_factory=lambda: deque(maxlen=_SMOOTHED))
     values: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
     trained: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
     """The mean training values before these evaluations."""
@@ -107,17 +122,19 @@ class _Pair:
     def end(self) -> None:
         """End the current evaluation."""
         self.count += 1
-        value, step = self.evaluation.value, self.evaluation.step
-        if self.count == 1:
-            self.first_evaluation = value
-        self.values.append(value)
+        ended = _Evaluation(self.evaluation.step, self.evaluation.value, self.training.value)
+        self.first = self.first or ended
+        self.lowest = ended if self.lowest is None or ended.value < self.lowest.value else self.lowest
+        self.latest.append(ended)
+        self.values.append(ended.value)
         if self.training.count:
             self.trained.append(self.training.value)
             self.training.is_read = True
         self.evaluation = Mean()
         if len(self.values) >= _SMOOTHED and self.trained:
             level = sum(list(self.values)[-_SMOOTHED:]) / _SMOOTHED
-            self.levels.append(_Level(step, self.count, level, self.trained_now()))
+            best = min(self.latest, key=lambda evaluation: evaluation.value)
+            self.levels.append(_Level(best, self.count, level, self.trained_now()))
 
     def best(self) -> _Level:
         """Return where validation has improved last, by more than its noise: the first level as good as any later."""
@@ -135,7 +152,7 @@ class _Pair:
 
     def start(self) -> float:
         """Return where learning began: the worse of the first training value and the first evaluation."""
-        return max(self.first_training, self.first_evaluation)
+        return max(self.first_training, self.first.value) if self.first is not None else math.nan
 
     def gained(self) -> float:
         """Return what the training has gained in all."""
@@ -145,6 +162,10 @@ class _Pair:
         """Return a value as the script has it."""
         return self.sign * value + 0.0  # no negative zero
 
+    def shown(self, value: float) -> str:
+        """Return a value as the script has it, in words."""
+        return significant(self.given(value))
+
     def passed_on(self) -> float:
         """Return the part of it that validation has gained at its best."""
         return (self.start() - min(level.validation for level in self.levels)) / self.gained()
@@ -152,7 +173,7 @@ class _Pair:
     def is_comparable(self) -> bool:
         """Return whether both are of one scale: a sum is not compared with a mean, nor a share with a percentage."""
         if self.sign < 0:
-            return self.smallest >= 0 and (self.largest <= 1 or max(self.first_training, self.first_evaluation) < -1)
+            return self.smallest >= 0 and (self.largest <= 1 or self.start() < -1)
         return self.start() - self.first_training <= _PASSED_ON * (self.first_training - self.trained_now())
 
     def is_narrow(self) -> bool:
@@ -316,41 +337,50 @@ def _words(key: _Key, pair: _Pair) -> tuple[str, str]:
 
 
 def _fired(key: _Key, pair: _Pair) -> Fired:
-    best, now, trained = pair.best(), pair.given(pair.now()), pair.given(pair.trained_now())
+    best, last, lowest, first = pair.best(), pair.latest[-1], pair.lowest, pair.first
+    assert lowest is not None
+    assert first is not None
     passed_on = pair.passed_on()
-    before = pair.given(pair.start() if passed_on < _HARDLY else best.training)
+    is_kept = passed_on >= _HARDLY
+    then = best.best if is_kept else first
     training, validation = _words(key, pair)
     verb = "rose" if pair.sign < 0 else "fell"
-    then = f"{significant(pair.given(best.validation))} then, {significant(now)} now"
-    stays = f"overfitting since step {best.step:,}: {validation} has not improved ({then})"
-    if passed_on < _HARDLY:
-        first = significant(pair.given(pair.first_evaluation))
-        stays = f"overfitting: {validation} was {first} in the first evaluation and is {significant(now)} now"
+    now = f"{pair.shown(last.value)} at step {last.step:,}"
+    improved = "has hardly improved" if last.value < then.value else "has not improved"
+    stays = f"overfitting since step {then.step:,}: {validation} {improved} ({pair.shown(then.value)} then, {now})"
+    if not is_kept:
+        stays = f"overfitting: {validation} was {pair.shown(first.value)} in the first evaluation and is {now}"
     found = fired(
-        f"{stays}, while the {training} {verb} from {significant(before)} to {significant(trained)}",
+        f"{stays}, while the mean {training} {verb} from {pair.shown(then.trained)} to {pair.shown(last.trained)}",
         pair.tensor,
-        advice=_SUGGESTION_OF_SETS if passed_on < _HARDLY else _SUGGESTION.given(step=f"{best.step:,}"),
+        advice=_SUGGESTION.given(step=f"{lowest.step:,}") if is_kept else _SUGGESTION_OF_SETS,
         evidence={
-            "best": pair.given(best.validation),
-            "best_step": best.step,
-            "now": now,
+            "best": pair.given(lowest.value),
+            "best_step": lowest.step,
+            "last": pair.given(last.value),
+            "last_step": last.step,
             "noise": noise_of(pair.values),
-            "training": trained,
-            "training_then": before,
+            "training": pair.given(last.trained),
+            "training_then": pair.given(then.trained),
             "passed_on_ratio": passed_on,
             "evaluations": pair.count,
             "evaluations_since_best": pair.count - best.count,
         },
         worker=key[0],
-        since_step=best.step,
+        since_step=then.step,
     )
     return replace(found, product={"remarks": []})  # the finding says it
 
 
 def _remark(key: _Key, pair: _Pair) -> str:
     training, validation = _words(key, pair)
-    start, trained, now = (significant(pair.given(value)) for value in (pair.start(), pair.trained_now(), pair.now()))
+    last, lowest, first = pair.latest[-1], pair.lowest, pair.first
+    assert lowest is not None
+    assert first is not None
+    verb = "rose" if pair.sign < 0 else "fell"
+    reached = f"{pair.shown(lowest.value)} at its best, at step {lowest.step:,}"
     return (
-        f"the {training} went from {start} to {trained}, {validation} only to {now}: most of what the model has "
-        "learned is true of its training examples alone (overfitting)"
+        f"the mean {training} {verb} from {pair.shown(first.trained)} to {pair.shown(last.trained)}, {validation} from "
+        f"{pair.shown(first.value)} only to {reached}: most of what the model has learned is true of its training "
+        f"examples alone ({OVERFITTING})"
     )

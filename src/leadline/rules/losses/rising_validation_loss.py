@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -44,6 +44,12 @@ _KEPT: Final = 101
 _NOISES: Final = 5.0
 """The lowest of a hundred means of three is below their mean by 1.5 of the noise of one evaluation, and the median of
 five varies by 0.6 of it; the rest is for noise that is not normal, or lasts for some evaluations."""
+_FEWEST: Final = 2
+"""Evaluations after the best one that are enough at the end of a training, where nothing follows."""
+_LARGE: Final = 0.25
+"""The share of the best evaluation by which the last one must be above it then."""
+_AGAINST: Final = 3.0
+"""It must be above it by so many times the largest step against the course: a rise before it, or a fall after it."""
 _P: Final = 0.05
 """Significance of a rise of an accuracy."""
 _FALL: Final = 0.1
@@ -69,6 +75,10 @@ class _Evaluation:
     training: float
     """The mean training loss since the evaluation before it; NaN: none was captured."""
 
+    def has_fitted_since(self, before: _Evaluation) -> bool:
+        """Return whether the training loss has fallen since another evaluation."""
+        return before.training - self.training > _FALL * abs(before.training)
+
 
 @dataclass(slots=True)
 class _Course:
@@ -89,22 +99,28 @@ class _Course:
     latest: deque[_Evaluation] = field(default_factory=lambda: deque(maxlen=_KEPT))
     level: float = math.inf
     """The lowest mean of three evaluations in a row."""
-    best: _Evaluation | None = None
-    """The best of those three."""
     best_count: int = 0
     """The number of evaluations up to those three."""
+    lowest: _Evaluation | None = None
+    """The best of all."""
+    batches: int = 0
+    """The values of the latest evaluation that has ended."""
 
     def end(self) -> None:
         """End the current evaluation."""
         self.count += 1
         self.first = max(self.first, self.current.value) if self.count == 1 else self.first
-        self.latest.append(_Evaluation(self.current.step, self.current.value, self.training))
-        three = list(self.latest)[-_SMOOTHED:]
-        level = sum(evaluation.loss for evaluation in three) / _SMOOTHED
-        if len(three) == _SMOOTHED and level < self.level:
-            self.level, self.best = level, min(three, key=lambda evaluation: evaluation.loss)
-            self.best_count = self.count
-        self.current = Mean()
+        ended = self.ongoing()
+        self.latest.append(ended)
+        self.lowest = ended if self.lowest is None or ended.loss < self.lowest.loss else self.lowest
+        level = sum(evaluation.loss for evaluation in list(self.latest)[-_SMOOTHED:]) / _SMOOTHED
+        if self.count >= _SMOOTHED and level < self.level:
+            self.level, self.best_count = level, self.count
+        self.batches, self.current = self.current.count, Mean()
+
+    def ongoing(self) -> _Evaluation:
+        """Return the current evaluation as far as it is known."""
+        return _Evaluation(self.current.step, self.current.value, self.training)
 
     def now(self) -> float:
         """Return the level of the latest evaluations."""
@@ -131,10 +147,31 @@ class _Course:
 
     def is_training_falling(self) -> bool:
         """Return whether the training loss has fallen since the best validation loss; that of boosted trees always."""
-        if self.is_of_trees:
-            return True
-        before = self.best.training if self.best is not None else math.nan
-        return before - self.latest[-1].training > _FALL * abs(before)
+        return self.is_of_trees or (self.lowest is not None and self.latest[-1].has_fitted_since(self.lowest))
+
+    def risen_at_end(self) -> tuple[_Evaluation, _Evaluation] | None:
+        """Return the best and the last evaluation of a training of a network that has ended, if it overfits.
+
+        The current one is the last if it is complete. Few are enough where they do not vary: nothing follows.
+        """
+        is_complete = 0 < self.batches == self.current.count
+        evaluations = [*self.latest, *[self.ongoing()] * is_complete]
+        if self.is_of_trees or len(evaluations) <= _FEWEST:
+            return None
+        losses = [evaluation.loss for evaluation in evaluations]
+        at = losses.index(min(losses))
+        best, last, since = losses[at], losses[-1], losses[at + 1 :]
+        if len(since) < max(_FEWEST, (self.count + is_complete - len(since)) / 2):
+            return None
+        lowest = min(since[-max(1, len(since) // 2) :])
+        is_lost = lowest - best > OVERFITTING_RISE * max(self.first - best, abs(best))
+        against = [
+            before - after if place >= at else after - before for place, (before, after) in enumerate(pairwise(losses))
+        ]
+        noise = max(0.0, *against, self.resolution if math.isfinite(self.resolution) else 0.0)
+        is_large = relative_rise(last, best) > _LARGE and last - best > _AGAINST * noise
+        is_fitted = evaluations[-1].has_fitted_since(evaluations[at])
+        return (evaluations[at], evaluations[-1]) if is_lost and is_large and is_fitted else None
 
 
 @dataclass(slots=True)
@@ -150,9 +187,19 @@ class _Metric:
         values = [value for step, value in self.values if step >= since]
         if len(values) < _LATEST or mann_kendall(values).p_of_rising() >= _P:
             return False
-        before, now = median(values[:_SMOOTHED]), median(values[-_LATEST:])
-        most = next((most for most in (1.0, 100.0) if now <= most), 0.0)
-        return now - before > _FALL * abs(most - before)
+        return _is_better(median(values[:_SMOOTHED]), median(values[-_LATEST:]))
+
+    def has_risen_at_end(self, since: int) -> bool:
+        """Return whether that is so of its last value, however few there are."""
+        values = [value for step, value in self.values if step >= since]
+        values += [self.current.value] if self.current.count else []
+        return len(values) > 1 and _is_better(values[0], values[-1])
+
+
+def _is_better(before: float, now: float) -> bool:
+    """Return whether a metric has gained a part of what it lacked to 1, or to 100."""
+    most = next((most for most in (1.0, 100.0) if now <= most), 0.0)
+    return now - before > _FALL * abs(most - before)
 
 
 @dataclass(slots=True)
@@ -175,6 +222,14 @@ class _Known:
         mean.is_read = True
         return mean
 
+    def compared(self, keys: Iterable[_Key]) -> dict[_Key, _Course]:
+        """Return some of the courses: metrics stand for a validation loss only where there is none."""
+        has_loss = any(not course.is_metric for course in self.courses.values())
+        return {key: self.courses[key] for key in keys if not (has_loss and self.courses[key].is_metric)}
+
+    def metrics_of(self, worker: str) -> list[_Metric]:
+        return [metric for (of, _), metric in self.metrics.items() if of == worker]
+
 
 class RisingValidationLoss(Rule, frozen=True, kw_only=True):
     """Fires when a validation loss has risen well above its best while the training loss goes on falling: overfitting.
@@ -196,11 +251,17 @@ class RisingValidationLoss(Rule, frozen=True, kw_only=True):
         logged or printed metric of validation data of which less is better (``val_rmse``) stands for it; what it had
         fallen counts from its first evaluation. The deviation of printed values is at least the unit of their last
         decimal.
+        At the end of a training the last evaluation counts, too, if it has as many batches as the one before, and 2
+        evaluations after the best one are enough, at least half as many as led to it, if the last one is above it by
+        more than 25 % and by 3 times the largest step against the course (a rise before the best one, a fall after it),
+        and each of their latest half by more than 10 % of it and of what the loss had fallen. A metric that has risen
+        counts by its last value then.
     Not a number:
         NaN and infinity are left out (see ``exploding_tensor``).
     Blind spots:
-        Fewer than 8 evaluations are not evaluated. Without a training loss between the evaluations it is undecided. A
-        training that early stopping ends within 5 evaluations, or within half of those that led to its best, is clear.
+        While the training goes on, fewer than 8 evaluations are not evaluated. Without a training loss between the
+        evaluations it is undecided. A training that early stopping ends within half of the evaluations that led to its
+        best is clear. At the end, 3 to 5 evaluations that vary by 10 % may rise by chance.
         A script that evaluates different sets in turn has noise, not a trend.
     Source:
         Prechelt, "Early stopping - but when?", 1998, for the loss relative to its best; the noise is ours.
@@ -237,15 +298,14 @@ class RisingValidationLoss(Rule, frozen=True, kw_only=True):
             return Undecided("no validation loss was seen")
         if not known.ended:
             return Undecided("no evaluation has ended at this step")
-        has_loss = any(not course.is_metric for course in known.courses.values())
-        ended = {key: known.courses[key] for key in known.ended if not (has_loss and known.courses[key].is_metric)}
+        ended = known.compared(known.ended)
         if not ended:
             return Undecided("no evaluation of a validation loss has ended at this step")
         for key, course in ended.items():
             if course.count >= _MIN_EVALUATIONS and course.has_risen() and course.is_training_falling():
-                metrics = [metric for (worker, _), metric in known.metrics.items() if worker == key[0]]
-                if course.best is not None and not any(metric.is_rising(course.best.step) for metric in metrics):
-                    return _fired(key, course, course.best)
+                best = course.lowest
+                if best is not None and not any(metric.is_rising(best.step) for metric in known.metrics_of(key[0])):
+                    return _fired(key, course, best, course.latest[-1])
         evaluated = [course for course in ended.values() if course.is_of_trees or _has_training(course)]
         if not evaluated:
             return Undecided("no training loss was captured between the evaluations")
@@ -255,6 +315,14 @@ class RisingValidationLoss(Rule, frozen=True, kw_only=True):
                 f"too short: {longest:,} of {_MIN_EVALUATIONS:,} evaluations, the last one left out", stage="too few"
             )
         return Clear()
+
+    def conclude(self, memory: Any) -> Fired | None:
+        known: _Known = memory
+        for key, course in known.compared(known.courses).items():
+            risen = course.risen_at_end()
+            if risen and not any(metric.has_risen_at_end(risen[0].step) for metric in known.metrics_of(key[0])):
+                return _fired(key, course, *risen)
+        return None
 
 
 def _has_training(course: _Course) -> bool:
@@ -306,14 +374,14 @@ def _end_before(known: _Known, key: _Key, course: _Course, step: int) -> None:
         known.ended.append(key)
 
 
-def _fired(key: _Key, course: _Course, best: _Evaluation) -> Fired:
-    now, training = course.now(), course.latest[-1].training
+def _fired(key: _Key, course: _Course, best: _Evaluation, last: _Evaluation) -> Fired:
     unit = "round" if course.is_of_trees else "step"
-    is_named = course.is_of_trees or course.tensor != key[1]
-    name = course.tensor if is_named else "validation loss"
-    message = f"overfitting since {unit} {best.step:,}: {name} {significant(best.loss)} → {significant(now)}"
+    name = course.tensor if course.is_of_trees or course.tensor != key[1] else "validation loss"
+    values = f"{significant(best.loss)} → {significant(last.loss)} at {unit} {last.step:,}"
+    message = f"overfitting since {unit} {best.step:,}: {name} {values}"
     if not course.is_of_trees:
-        message += f", while the training loss fell from {significant(best.training)} to {significant(training)}"
+        message += f", while the mean training loss fell from {significant(best.training)} to "
+        message += significant(last.training)
     return fired(
         message,
         course.tensor,
@@ -321,11 +389,11 @@ def _fired(key: _Key, course: _Course, best: _Evaluation) -> Fired:
         evidence={
             "best": best.loss,
             "best_step": best.step,
-            "now": now,
+            "last": last.loss,
+            "last_step": last.step,
             "noise": course.noise(),
             "evaluations": course.count,
-            "evaluations_since_best": course.count - course.best_count,
-            **({} if math.isnan(training) else {"training_loss": training}),
+            **({} if math.isnan(last.training) else {"training_loss": last.training}),
         },
         worker=key[0],
         since_step=best.step,

@@ -96,20 +96,21 @@ class NoLearning(Rule, frozen=True, kw_only=True):
     How it decides:
         Fires if a parameter receives gradients and no living optimizer holds it for at least 5 steps; this includes
         parameters of modules that a captured forward pass called although their model does not know them (in a plain
-        list), and of models without an optimizer of their own. Fires if a model of Keras has been fitted for at least 5
-        batches although none of its parameters is trainable. Fires too if one of these conditions holds for at least
+        list), and of models without an optimizer of their own. Fires if a model of Keras has been fitted for at least
+        5 batches although none of its parameters is trainable. Fires too if one of these conditions holds for at least
         ``steps`` steps: the gradient of a parameter was above 1e-5 of the largest gradient at each capture, and its
         bits (their checksum) are the same at all of these captures; every learning rate was 0 at each capture. All of
         this must hold at 3 captures at least; at fewer it is undecided. It fires at the first step if the models of an
         optimizer have low-rank adapters (``lora_`` in the names of parameters), and none of them requires a gradient,
-        nor any weight of the layers that they adapt, or no optimizer holds one. While the learning rate rises (warm-up), an unchanged parameter is not evaluated: the
-        first steps may be too small to change a bit. Smaller gradients are rounding errors of zero, such as those of a
-        bias in front of a batch norm, which is unchanged as expected. At the end of a training, when the gradient of a
-        parameter, the learning rate or every loss has fallen below a thousandth of its largest value, nothing needs to
-        change. A parameter that does not require a gradient has none, whatever it has from before it was frozen. A
-        parameter that its optimizer freezes beside others may be unchanged: by a learning rate of 0 of its group, by a
-        multiplier of 0, or because its update is exactly 0 before it is added (``optax.set_to_zero``). So may one that
-        an earlier optimizer held, which no longer exists: a further stage trains a part of the model.
+        nor any weight of the layers that they adapt, or no optimizer holds one. While the learning rate rises
+        (warm-up), an unchanged parameter is not evaluated: the first steps may be too small to change a bit. Smaller
+        gradients are rounding errors of zero, such as those of a bias in front of a batch norm, which is unchanged as
+        expected. At the end of a training, when the gradient of a parameter, the learning rate or every loss has
+        fallen below a thousandth of its largest value, nothing needs to change. A parameter that does not require a
+        gradient has none, whatever it has from before it was frozen. A parameter that its optimizer freezes beside
+        others may be unchanged: by a learning rate of 0 of its group, by a multiplier of 0, or because its update is
+        exactly 0 before it is added (``optax.set_to_zero``). So may one that an earlier optimizer held, which no
+        longer exists: a further stage trains a part of the model.
     Not a number:
         A gradient with NaN or infinity should not change anything (a gradient scaler skips such steps): the count
         is reset.

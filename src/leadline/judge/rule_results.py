@@ -19,7 +19,7 @@ from leadline.records import describe
 from leadline.records.documents import PhaseShare, RuleDocument, RuleSummary, SummarizedRule, TimeSummary
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
-from leadline.records.names import BEST_EVALUATION, Severity
+from leadline.records.names import BEST_EVALUATION, POSSIBLE_CAUSES, Severity
 from leadline.records.notification import RuleState
 from leadline.records.opposite_advice import StandingAdvice
 from leadline.records.outcome import ranked
@@ -223,7 +223,11 @@ class RuleResultStore:
         fired = tuple(replace(rule, suggestion=standing.agreeing(rule.suggestion or "")) for rule in fired)
         rules = [rule for rule in rules if describe.rule_state(rule) != "fired"]
         products = self._products()
-        remarks = dict.fromkeys(str(remark) for product in products for remark in product.get("remarks", ()))
+        remarks, causes = (
+            tuple(remark for remark in found if not standing.opponent(remark))
+            for key in ("remarks", POSSIBLE_CAUSES)
+            for found in [dict.fromkeys(str(remark) for product in products for remark in product.get(key, ()))]
+        )
         return RuleSummary(
             complete=self.is_complete,
             delivering=tuple(self.delivering),
@@ -231,7 +235,8 @@ class RuleResultStore:
             updated_ns=time.time_ns(),
             announcements=tuple(self._announcements.lines),
             time=self._time,
-            remarks=tuple(remark for remark in remarks if not standing.opponent(remark)),
+            remarks=remarks,
+            possible_causes=causes,
             best_evaluation=next((str(best) for product in products if (best := product.get(BEST_EVALUATION))), ""),
             rules=(*fired, *rules),
         )

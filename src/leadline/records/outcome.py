@@ -102,6 +102,8 @@ class RunOutcome:
     """What makes the times of a run without problems unreliable: an overloaded machine."""
     remarks: tuple[str, ...] = ()
     """What is worth knowing of a run that has ended, but no problem."""
+    possible_causes: tuple[str, ...] = ()
+    """Those of the remarks that are facts about the program, if there is a problem of the model: one may be its cause."""
     best_evaluation: str = ""
     """The best evaluation of a run that has ended, and its noise."""
     capture_ended: DisabledCapture | None = None
@@ -113,7 +115,7 @@ class RunOutcome:
 
     @property
     def brief(self) -> str:
-        """The verdict, the first sign, what to try, and the remarks if there is no problem, in one line."""
+        """The verdict, the first sign, what to try, and the remarks, in one line; see ``sentences``."""
         return " ".join(self._sentences(self.verdict or self.headline))
 
     @property
@@ -131,7 +133,10 @@ class RunOutcome:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Headline, first sign, what to try, and the remarks if there is no problem, each with its period."""
+        """Headline, first sign, what to try, and the remarks, each with its period.
+
+        Of a run with a problem the remarks are those that may be its cause.
+        """
         return self._sentences(self.headline)
 
     @property
@@ -140,9 +145,10 @@ class RunOutcome:
         return " ".join(self.sentences)
 
     def _sentences(self, headline: str) -> tuple[str, ...]:
-        remarks = () if self.level in ("fatal", "warning") else self.remarks
+        has_problem = self.level in ("fatal", "warning")
+        start, remarks = ("Possible cause", self.possible_causes) if has_problem else ("Remark", self.remarks)
         texts = [f"Note: {self.note}"] if self.note else []
-        texts += [f"Remark: {cut}" for cut in map(_cut, remarks) if cut not in headline]
+        texts += [f"{start}: {cut}" for cut in map(_cut, remarks) if cut not in headline]
         texts += [self.best_evaluation[:1].upper() + self.best_evaluation[1:]]
         parts = (headline, self.first_sign, f"Try: {self.advice}" if self.advice else "", *texts)
         return tuple(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part)
@@ -161,6 +167,7 @@ class RunOutcome:
             "rules": {name: getattr(self.rules, name) for name in RuleCounts.__slots__},
             "findings_ranked": [problem.to_dict() for problem in self.problems],
             "remarks": list(self.remarks),
+            "possible_causes": list(self.possible_causes),
             "best_evaluation": self.best_evaluation or None,
             "capture_ended": asdict(self.capture_ended) if self.capture_ended is not None else None,
         }
@@ -182,7 +189,15 @@ def run_outcome(status: RunStatus, summary: RuleSummary, workers: Iterable[Worke
         return _with_ended_capture(outcome, ended, len(workers))
     if status.status not in JOB_ENDED:
         return outcome
-    return replace(outcome, remarks=summary.remarks, best_evaluation=summary.best_evaluation)
+    is_of_model = any(
+        rule.severity != "advice" and rule.rule not in verdict_scope.OF_THE_MACHINE for rule in outcome.findings_ranked
+    )
+    return replace(
+        outcome,
+        remarks=summary.remarks,
+        possible_causes=summary.possible_causes if is_of_model else (),
+        best_evaluation=summary.best_evaluation,
+    )
 
 
 def _with_ended_capture(outcome: RunOutcome, ended: Sequence[DisabledCapture], workers: int) -> RunOutcome:

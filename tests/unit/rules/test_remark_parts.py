@@ -42,6 +42,18 @@ def test_other_clips_are_not_named(steps: list[dict[str, float]]) -> None:
     assert remarks(*steps) == []
 
 
+def test_facts_about_the_program_are_possible_causes_and_losses_are_not() -> None:
+    losses = [{"loss": {"value": 1 - 0.01 * step}} for step in range(60)]
+    parts = [
+        captured(step, loss | {"Net/unmoved_averages": {"value": 2.0}} if step == 0 else loss)
+        for step, loss in enumerate(losses)
+    ]
+    product = verdicts(ClosingRemarks(), parts)[-1][1].product
+    falling, unmoved = product["remarks"]
+    assert falling.startswith("the loss was still falling after 60 updates")
+    assert product["possible_causes"] == [unmoved]
+
+
 def test_a_copy_with_averages_of_the_start_is_named() -> None:
     (remark,) = remarks({"Net/unmoved_averages": 2.0})
     assert remark.startswith("another model (Net), whose weights change, too, is evaluated with running averages")

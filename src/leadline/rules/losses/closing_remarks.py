@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 from leadline.records.json_object import JsonObject
 from leadline.records.loss_roles import role_of
 from leadline.records.metric_names import is_upward
-from leadline.records.names import BEST_EVALUATION, CHECKS, NO_BETTER
+from leadline.records.names import BEST_EVALUATION, CHECKS, NO_BETTER, POSSIBLE_CAUSES
 from leadline.rules import Clear, Needs, Rule, Severity, TensorNeed, TensorReading, Undecided, Verdict, Window
 from leadline.rules.booster_detection import is_from_booster
 from leadline.rules.bounds import PositiveInt
@@ -112,7 +112,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         A model that is judged after a few dozen updates has not been trained yet. A validation accuracy of 95 % is
         nothing if 95 % of the labels are equal.
     How it decides:
-        The remarks follow the outcome of a run without problems. It remarks that
+        The remarks follow the outcome of a run without problems. Where there is a problem of the model, those that are
+        facts about the program follow it as possible causes: all but those on the length of the training, on what its
+        losses and metrics reach, on what a callback watches, and on a norm that is logged. It remarks that
 
         - there were fewer than ``updates`` train steps, in the first training of a process, if the last half of the
           losses (all of them, if there are 5 to 40) falls, by the Mann-Kendall test at a significance of 0.01, and that
@@ -298,21 +300,30 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         ][:1]
         moving = [losses for worker, losses in known.ends.items() if known.moved(worker) >= _STANDSTILL]
         constant = [remark for losses in moving if (remark := constant_loss.remark(losses))][:1]
-        remarks = [
-            *(competing or constant or [self._of_length(known) or _of_updates(known) or _of_training(known)]),
+        of_losses = competing or constant or [self._of_length(known) or _of_updates(known) or _of_training(known)]
+        causes = [
             *[remark for (_, name), schedule in known.schedules.items() if (remark := schedule.remark(name))][:1],
             *[part.remark(seen) for part, seen in zip(PARTS, known.by_part, strict=True)],
             ignored_classes.remark(known.ignored),
             *dict.fromkeys(rollout_remarks.remarks(known.rollouts)),
             *policy_remarks.remarks(known.policies),
-            *known.watched,
-            *[remark for (_, name), norm in known.norms.items() if (remark := norm.remark(name))][:1],
             *[remark for key in known.still if (remark := _of_still_evaluations(known, key))][:1],
             *dict.fromkeys(remark for tokens in known.tokens.values() for remark in tokens.remarks()),
+        ]
+        remarks = [
+            *of_losses,
+            *causes,
+            *known.watched,
+            *[remark for (_, name), norm in known.norms.items() if (remark := norm.remark(name))][:1],
             *[remark for remark in of_validation if remark][-1:],  # a script's own metric says the same, and comes last
         ]
         best = best_evaluation(known.best)
-        return {"remarks": [remark for remark in remarks if remark], **({BEST_EVALUATION: best} if best else {})}
+        found = {
+            "remarks": list(filter(None, remarks)),
+            POSSIBLE_CAUSES: list(filter(None, causes)),
+            BEST_EVALUATION: best,
+        }
+        return {key: value for key, value in found.items() if value or key == "remarks"}
 
     def _of_length(self, known: _Known) -> str:
         """Return the remark on a short training whose loss still falls; empty: none, or it follows another one."""

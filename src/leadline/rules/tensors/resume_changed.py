@@ -11,7 +11,16 @@ from statistics import median
 from typing import Any, ClassVar, Final
 
 from leadline.records.formatting import listed, significant
-from leadline.records.names import CHECKS, FIRST_STATE, LOADED_STATE, MOMENT_NORM, NEW_STATE, RESUMED, STARTED_OVER
+from leadline.records.names import (
+    CHECKS,
+    FIRST_STATE,
+    LOADED_STATE,
+    MOMENT_NORM,
+    NEW_STATE,
+    POSSIBLE_CAUSES,
+    RESUMED,
+    STARTED_OVER,
+)
 from leadline.rules import (
     Advice,
     Clear,
@@ -230,7 +239,8 @@ class ResumeChanged(Rule, frozen=True, kw_only=True):
         if any(worker.decided_step is None for worker in resumed.values()):
             return Undecided(f"fewer than {_LOSSES} losses since it was resumed")
         repeated = [worker.repeated for worker in workers.values() if worker.repeated is not None]
-        return Clear({"remarks": [_remark(*repeated[0])]} if repeated else {})
+        remarks = [_remark(*repeated[0])] if repeated else []
+        return Clear({"remarks": remarks, POSSIBLE_CAUSES: remarks} if remarks else {})
 
     def _lost(self, state: dict[str, float]) -> Iterator[str]:
         """Yield what an optimizer had no more at its first step of the state that was loaded into it.

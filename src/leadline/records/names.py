@@ -127,6 +127,15 @@ INITIAL_AVERAGES: Final = "initial_averages"
 (``<optimizer>/initial_averages``)."""
 INITIAL_AVERAGE: Final = "initial_average"
 """The check of such a normalization: 1 (``<layer>/initial_average``)."""
+NEVER_CALLED_WRAPPER: Final = "never_called_wrapper"
+"""The check of a model whose ``DistributedDataParallel`` was not called before its update: 1
+(``<model>/never_called_wrapper``); absent where it was."""
+UNCALLED_REGULARIZERS: Final = "uncalled_regularizers"
+"""The check of how many trained variables of Keras have a regularizer that was never called
+(``model/uncalled_regularizers``); absent where all were."""
+UNTRAINED_VARIABLES: Final = "untrained_variables"
+"""The check of how many trainable variables of a model of Keras its ``fit`` does not train
+(``<model>/untrained_variables``); absent where it trains all."""
 UNACCUMULATED: Final = ("accumulation_steps", "unaccumulated_batches")
 """The checks of an Accelerator that is to accumulate (``Accelerate/accumulation_steps``): over how many batches,
 and how many backward passes so far had an update of their own, outside of ``accumulate``; 0 once one had not."""

@@ -103,7 +103,7 @@ class RunOutcome:
     remarks: tuple[str, ...] = ()
     """What is worth knowing of a run that has ended, but no problem."""
     possible_causes: tuple[str, ...] = ()
-    """Those of the remarks that are facts about the program, if there is a problem of the model: one may be its cause."""
+    """Those of the remarks that are facts about the program, where there is a problem of the model."""
     best_evaluation: str = ""
     """The best evaluation of a run that has ended, and its noise."""
     capture_ended: DisabledCapture | None = None

@@ -198,7 +198,8 @@ class Steps:
             begun = self._callbacks.cost.begin()
             self._replays.run(call, self.forward_items)
             self._callbacks.cost.end(begun)
-        self._record_checks(call, lambda: self.modes.of_call(call, owners_of(call)))
+        fitted = phase.model if phase is not None and phase.mode == "train" else None
+        self._record_checks(call, lambda: self.modes.of_call(call, owners_of(call), fitted))
         if self.checks is not None:
             self.checks.begin(call, self._replays, self._callbacks.timeline)
         call.begun_ns = self._callbacks.timeline.clock()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from statistics import median
 from typing import Any, ClassVar, Final
 
@@ -28,9 +28,9 @@ from leadline.rules.losses import (
 )
 from leadline.rules.losses.best_evaluation import BestEvaluation, best_evaluation
 from leadline.rules.losses.competing_losses import EndsOfLoss
-from leadline.rules.losses.evaluations import Mean
-from leadline.rules.losses.given_loss import NEEDS, GivenLoss, given_losses
+from leadline.rules.losses.given_loss import NEEDS, given_losses
 from leadline.rules.losses.gradient_sizes import GradientSizes
+from leadline.rules.losses.known_run import KnownRun
 from leadline.rules.losses.last_evaluation import MARGIN, MIN_LABELS, LastEvaluation
 from leadline.rules.losses.logged_norms import LoggedNorm
 from leadline.rules.losses.remark_parts import PARTS
@@ -56,53 +56,6 @@ _FALL: Final = 0.01
 """The share of the loss by which that half must end lower."""
 _OTHERS: Final = frozenset({CHECKS, "gradient_norms", "scalars"})
 _Key = tuple[str, str]
-
-
-@dataclass(slots=True)
-class _Known:
-    """The run so far."""
-
-    updates: int = 0
-    is_later: bool = False
-    """Whether the training follows another one: folds, trials, clients and stages are short on purpose."""
-    losses: dict[_Key, list[float]] = field(default_factory=dict)
-    """The first training losses, up to ``MIN_VALUES``."""
-    ends: dict[str, dict[str, EndsOfLoss]] = field(default_factory=dict)
-    """The training losses by worker and name."""
-    labels: dict[str, LabelsByCall] = field(default_factory=dict)
-    ratios: dict[str, float] = field(default_factory=dict)
-    """By worker the largest median of the weights' update ratios."""
-    evaluations: dict[_Key, LastEvaluation] = field(default_factory=dict)
-    gradients: dict[str, GradientSizes] = field(default_factory=dict)
-    schedules: dict[_Key, RateSchedule] = field(default_factory=dict)
-    """By worker and optimizer."""
-    norms: dict[_Key, LoggedNorm] = field(default_factory=dict)
-    """By worker and logged metric."""
-    by_part: list[dict[str, Any]] = field(default_factory=lambda: [{} for _ in PARTS])
-    """What each of the parts has noted."""
-    ignored: dict[_Key, GivenLoss] = field(default_factory=dict)
-    """By worker and loss, those that ignore one of their classes."""
-    rollouts: rollout_remarks.Rollouts = field(default_factory=dict)
-    policies: dict[str, int] = field(default_factory=dict)
-    """By fact about the loss of a policy, how often it was seen."""
-    watched: list[str] = field(default_factory=list)
-    """The remarks on callbacks that watch a metric the wrong way round."""
-    still: dict[_Key, StillEvaluation] = field(default_factory=dict)
-    """By worker and loss."""
-    tokens: dict[_Key, GivenTokens] = field(default_factory=dict)
-    """By worker and loss."""
-    best: dict[_Key, BestEvaluation] = field(default_factory=dict)
-    """By worker and metric of validation."""
-    training: dict[str, Mean] = field(default_factory=dict)
-    """By worker, its losses since the latest evaluation."""
-    with_values: set[str] = field(default_factory=set)
-    """The workers with a regression of labels that vary."""
-    has_broken: bool = False
-    """Whether a training loss was not finite."""
-
-    def moved(self, worker: str) -> float:
-        """Return the share of their size by which half of the weights may have moved at most; 0: it is not known."""
-        return self.ratios.get(worker, 0.0) * self.updates
 
 
 class ClosingRemarks(Rule, frozen=True, kw_only=True):
@@ -149,6 +102,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
           others;
         - an Accelerator is to accumulate gradients, has never entered ``accumulate``, and as many backward passes, at
           least 8, had an update each;
+        - ``fit`` of Keras on TensorFlow does not train all that is trainable, as that was changed after its first call
+          since ``compile``; trained weights of Keras on TensorFlow have regularizers that were never called;
         - all keys by which a compiled function of JAX draws random numbers were made of the same inputs at all captured
           steps, at least 5;
         - a compiled function of JAX without gradients is given the current parameters, does not use them, and has
@@ -242,8 +197,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             )
         )
 
-    def remember(self, memory: Any, window: Window) -> _Known:
-        known: _Known = memory or _Known(is_later=window.begun > 0)
+    def remember(self, memory: Any, window: Window) -> KnownRun:
+        known: KnownRun = memory or KnownRun(is_later=window.begun > 0)
         LabelsByCall.note(known.labels, window)
         GradientSizes.note(known.gradients, window)
         update_sizes.note_ratios(known.ratios, window)
@@ -273,7 +228,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                     known.losses.setdefault((reading.worker, reading.tensor), []).append(reading.value)
         return known
 
-    def _note_validation(self, known: _Known, reading: TensorReading, train_step: int) -> None:
+    def _note_validation(self, known: KnownRun, reading: TensorReading, train_step: int) -> None:
         key = (reading.worker, reading.tensor)
         evaluation = known.evaluations.get(key)
         if evaluation is None or evaluation.train_step != train_step:
@@ -288,7 +243,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         return Clear()
 
     def summarize(self, memory: Any) -> JsonObject:
-        known: _Known = memory
+        known: KnownRun = memory
         of_validation = [
             evaluation.remark(name, known.labels.get(worker, LabelsByCall()))
             for (worker, name), evaluation in known.evaluations.items()
@@ -325,7 +280,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         }
         return {key: value for key, value in found.items() if value or key == "remarks"}
 
-    def _of_length(self, known: _Known) -> str:
+    def _of_length(self, known: KnownRun) -> str:
         """Return the remark on a short training whose loss still falls; empty: none, or it follows another one."""
         if known.is_later:
             return ""
@@ -335,7 +290,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         return f"the loss was still falling after {known.updates:,} updates, so train for longer to judge the model"
 
 
-def _of_still_evaluations(known: _Known, key: _Key) -> str:
+def _of_still_evaluations(known: KnownRun, key: _Key) -> str:
     """Return the remark on evaluations that do not follow the weights; empty: none."""
     worker, name = key
     if is_upward(name) is not False or known.moved(worker) < _STANDSTILL:
@@ -343,7 +298,7 @@ def _of_still_evaluations(known: _Known, key: _Key) -> str:
     return known.still[key].remark(name, known.evaluations[key].resolution)
 
 
-def _of_updates(known: _Known) -> str:
+def _of_updates(known: KnownRun) -> str:
     """Return the remark on weights that have hardly moved; empty: none."""
     for worker in known.ratios:
         losses = [values for (of, _), values in known.losses.items() if of == worker]
@@ -357,7 +312,7 @@ def _of_updates(known: _Known) -> str:
     return ""
 
 
-def _of_training(known: _Known) -> str:
+def _of_training(known: KnownRun) -> str:
     """Return the remark on a training loss that stayed at the level of guessing; empty: none."""
     if not _FEW_LOSSES <= known.updates < MIN_VALUES:
         return ""

@@ -18,8 +18,12 @@ from leadline.frameworks.torch.diagnose.adapters import adapter_checks
 from leadline.frameworks.torch.diagnose.frozen_batch_norms import FrozenBatchNorms
 from leadline.frameworks.torch.diagnose.frozen_groups import FrozenGroups
 from leadline.frameworks.torch.diagnose.loaded_states import LoadedStates, moment_checks
-from leadline.frameworks.torch.diagnose.process_checks import count_replicas, device_memory
-from leadline.frameworks.torch.diagnose.recompilations import Recompilations
+from leadline.frameworks.torch.diagnose.process_checks import (
+    count_replicas,
+    device_memory,
+    is_wrapper_never_called,
+)
+from leadline.frameworks.torch.diagnose.recompilations import NOT_COMPILED, Recompilations
 from leadline.frameworks.torch.diagnose.repeated_modules import repeated_modules
 from leadline.frameworks.torch.diagnose.running_averages import RunningAverages
 from leadline.frameworks.torch.diagnose.schedules import Schedules
@@ -40,7 +44,7 @@ from leadline.frameworks.torch.naming.model_names import (
     parameters_of,
     unwrap,
 )
-from leadline.records.names import REMAINING_STEPS
+from leadline.records.names import ALL_RECOMPILATIONS, NEVER_CALLED_WRAPPER, REMAINING_STEPS
 
 
 class CheckSource(Protocol):
@@ -204,6 +208,9 @@ class LoopChecks:
             results |= source.results()
         if model.replicas is not None:
             results[f"{model.name}/replicas"] = float(model.replicas)
+            roots = (root for reference in model.roots if (root := reference()) is not None)
+            if results[ALL_RECOMPILATIONS] == NOT_COMPILED and is_wrapper_never_called(roots):
+                results[f"{model.name}/{NEVER_CALLED_WRAPPER}"] = 1.0
         frozen = self._batch_norms.count(root for reference in model.roots if (root := reference()) is not None)
         if frozen is not None:
             results[f"{model.name}/frozen_batch_norms"] = float(frozen)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from leadline.records.formatting import counted
-from leadline.records.names import UNCALLED_REGULARIZERS, UNTRAINED_VARIABLES
+from leadline.records.names import STUCK_COPY, UNCALLED_REGULARIZERS, UNTRAINED_VARIABLES
 from leadline.rules import TensorNeed, Window
 
 
@@ -43,6 +43,13 @@ class CountedFact:
 
 
 FACTS: Final = (
+    CountedFact(
+        STUCK_COPY,
+        "call",
+        "another model ({name}), of the shapes of the trained one, is written between its calls, and its weights are "
+        "still those of the first of {count}, while those of the trained one have moved: usually an average that is "
+        "mixed with itself, or in a precision that is too low for its steps",
+    ),
     CountedFact(
         UNTRAINED_VARIABLES,
         "weight",

@@ -29,6 +29,7 @@ from leadline.frameworks.torch.diagnose.running_averages import RunningAverages
 from leadline.frameworks.torch.diagnose.schedules import Schedules
 from leadline.frameworks.torch.diagnose.stale_gradients import StaleGradients
 from leadline.frameworks.torch.diagnose.starting_over import StartingOver
+from leadline.frameworks.torch.diagnose.stuck_copies import StuckCopies
 from leadline.frameworks.torch.diagnose.unmanaged_parameters import (
     CalledModules,
     UnmanagedParameters,
@@ -123,7 +124,7 @@ class LoopChecks:
         self.called = CalledModules()
         """Modules of captured forward passes that belong to no trained model."""
         self._stale_gradients, self._batch_norms = StaleGradients(), FrozenBatchNorms()
-        self._recompilations, self._unmoved = Recompilations(), UnmovedAverages()
+        self._recompilations, self._unmoved, self._stuck = Recompilations(), UnmovedAverages(), StuckCopies()
         self._models: weakref.WeakKeyDictionary[Any, _OptimizerChecks] = weakref.WeakKeyDictionary()
         self._once_held: dict[int, weakref.ref[torch.Tensor]] = {}
         """By id, the parameters of all optimizers that were inspected, also of those that are gone."""
@@ -171,6 +172,7 @@ class LoopChecks:
                 is_trained = True
         if not is_trained and self._models:
             self._unmoved.note(called)
+            self._stuck.note(called)
 
     def loss_without_gradients(self) -> None:
         """Handle a loss that was computed, as one number, without gradients."""
@@ -229,7 +231,7 @@ class LoopChecks:
         roots = (reference() for other in self._models.values() for reference in other.roots)
         trained = [root for root in roots if root is not None]
         self.called.parameters.discard_those_of(trained)
-        results |= self._unmoved.results(trained)
+        results |= self._unmoved.results(trained) | self._stuck.results(trained)
         for unmanaged in (model.unmanaged, self.called.parameters):
             for name, is_outside in unmanaged.find(list(self._models), self._once_held).items():
                 results[f"{name}/outside_optimizers"] = float(is_outside)

@@ -141,7 +141,7 @@ UNACCUMULATED: Final = ("accumulation_steps", "unaccumulated_batches")
 and how many backward passes so far had an update of their own, outside of ``accumulate``; 0 once one had not."""
 STUCK_COPY: Final = "stuck_copy"
 """The check of a model like the trained one, which is called without gradients, and whose weights are written and have
-not moved: in how many calls; 0: they have (``<model>/stuck_copy``)."""
+not moved: at how many looks; 0: they have (``<model>/stuck_copy``)."""
 UNMOVED_AVERAGES: Final = "unmoved_averages"
 """The check of a model like the trained one, which was called in evaluation mode and whose weights have changed since:
 how many of its normalizations have averages that are exactly 0 and 1, where those of the trained one are others

@@ -100,9 +100,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         - a model like the trained one, which was called without gradients in evaluation mode and whose weights have
           changed since, has running averages of batch normalization that are exactly 0 and 1, and the trained one has
           others;
-        - a model with parameters of the shapes of the trained one, called without gradients at least 40 times, is
-          written between all looks, or differs in bits, and has moved by less than a ten-thousandth of what the trained
-          one has, which is at least 1 % of its norm;
+        - a model with parameters of the shapes of the trained one, called without gradients, is written between all
+          looks, at least 3, or differs in bits, and has moved by less than a ten-thousandth of what the
+          trained one has, which is at least 1 % of its norm;
         - an Accelerator is to accumulate gradients, has never entered ``accumulate``, and as many backward passes, at
           least 8, had an update each;
         - ``fit`` of Keras on TensorFlow does not train all that is trainable, as that was changed after its first call

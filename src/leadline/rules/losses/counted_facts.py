@@ -45,10 +45,10 @@ class CountedFact:
 FACTS: Final = (
     CountedFact(
         STUCK_COPY,
-        "call",
-        "another model ({name}), of the shapes of the trained one, is written between its calls, and its weights are "
-        "still those of the first of {count}, while those of the trained one have moved: usually an average that is "
-        "mixed with itself, or in a precision that is too low for its steps",
+        "captured step",
+        "another model ({name}), of the shapes of the trained one, is written again and again, and its weights have "
+        "not moved at {count}, while those of the trained one have: usually an average that is "
+        "mixed with itself",
     ),
     CountedFact(
         UNTRAINED_VARIABLES,

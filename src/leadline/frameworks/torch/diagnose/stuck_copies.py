@@ -14,7 +14,7 @@ from leadline.frameworks.torch.naming.model_names import unwrap
 from leadline.records.names import STUCK_COPY
 
 _MAX_MODELS, _MAX_PARAMETERS, _MAX_ELEMENTS = 4, 16, 64
-_MIN_CALLS, _MIN_LOOKS = 40, 3
+_MIN_LOOKS = 3
 _MOVED, _SHARE = 0.01, 1e-4
 """By which share of its norm the trained model must have moved, and by which of that the copy may have.
 
@@ -26,7 +26,6 @@ less."""
 class _Copied:
     """A model without an optimizer that was called without gradients."""
 
-    calls: int = 0
     looks: int = 0
     first: torch.Tensor | None = None
     """The first elements of its first parameters at the first look, ``(n,)``."""
@@ -52,14 +51,11 @@ class StuckCopies:
 
     def note(self, called: torch.nn.Module) -> None:
         """Note that an outermost module, which no optimizer trains, was called without gradients."""
-        known = self._called.get(called)
-        if known is None and len(self._called) < _MAX_MODELS:
-            known = self._called[called] = _Copied()
-        if known is not None:
-            known.calls += 1
+        if called not in self._called and len(self._called) < _MAX_MODELS:
+            self._called[called] = _Copied()
 
     def results(self, trained: Iterable[torch.nn.Module]) -> dict[str, float]:
-        """Return by copy since how many calls it is stuck, 0: it is not; empty: there is none.
+        """Return by copy at how many looks it was where it began, 0: it has moved; empty: there is none.
 
         Args:
             trained: The outermost modules of trained models.
@@ -77,7 +73,7 @@ class StuckCopies:
             is_stuck = _look(known, parameters, original)
             if is_stuck is not None:
                 name = f"{type(unwrap(model)).__name__}/{STUCK_COPY}"
-                found[name] = max(found.get(name, 0.0), float(known.calls if is_stuck else 0))
+                found[name] = max(found.get(name, 0.0), float(known.looks if is_stuck else 0))
         return found
 
 
@@ -109,7 +105,7 @@ def _look(known: _Copied, parameters: Sequence[torch.Tensor], original: Sequence
     if before is None or not (isinstance(before, Sequence) or before.is_done()):
         return None
     moved, size, of_trained = before if isinstance(before, Sequence) else before.numbers().tolist()
-    if known.calls < _MIN_CALLS or known.looks < _MIN_LOOKS or not of_trained >= _MOVED * size > 0:
+    if known.looks < _MIN_LOOKS or not of_trained >= _MOVED * size > 0:
         return None
     return (moved > 0 or known.is_always_written) and moved <= _SHARE * of_trained
 

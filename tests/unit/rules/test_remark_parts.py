@@ -71,3 +71,19 @@ def test_batches_with_an_update_each_are_named_where_they_were_to_be_accumulated
     assert [remark.startswith(f"Accelerate is to accumulate gradients over {steps} batches") for remark in found] == (
         [True] * is_named
     )
+
+
+@pytest.mark.parametrize(
+    ("check", "words"),
+    [
+        ("target/stuck_copy", "another model (target), of the shapes of the trained one, is written again and again"),
+        ("sequential/untrained_variables", "fit does not train 4 weights of sequential that are trainable now"),
+        ("model/uncalled_regularizers", "4 trained weights have a regularizer that was never called"),
+    ],
+)
+def test_what_is_counted_is_named_until_it_is_none_any_more(check: str, words: str) -> None:
+    (remark,) = remarks({check: 4.0})
+    assert remark.startswith(words)
+    assert remarks({check: 4.0}, {check: 0.0}) == []
+    (again,) = remarks({check: 0.0}, {check: 4.0})
+    assert again == remark

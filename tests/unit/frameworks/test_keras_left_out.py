@@ -72,7 +72,8 @@ def test_regularizers_without_effect_and_those_of_the_script_do_not_count() -> N
 def test_trainable_variables_that_fit_does_not_train_count(
     monkeypatch: pytest.MonkeyPatch, kind: type[Model], trained: int, count: float
 ) -> None:
-    monkeypatch.setitem(sys.modules, "keras", SimpleNamespace(Model=Model))  # type: ignore[arg-type]
+    keras: Any = SimpleNamespace(Model=Model)
+    monkeypatch.setitem(sys.modules, "keras", keras)
     variables = [object() for _ in range(3)]
     found = untrained_variables(kind(*variables), set(map(id, variables[:trained])), id)
     assert found == ({"network/untrained_variables": count} if count else {})

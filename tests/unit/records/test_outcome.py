@@ -356,7 +356,7 @@ def test_remarks_follow_the_line_of_a_run_without_problems() -> None:
 
 def test_a_fact_about_the_program_follows_a_problem_of_the_model_as_its_possible_cause() -> None:
     fact, other = "gradients were clipped while they were scaled", "the loss was still falling after 60 updates"
-    known = {"remarks": (other, fact), "possible_causes": (fact,)}
+    known: dict[str, Any] = {"remarks": (other, fact), "possible_causes": (fact,)}
     assert text(DONE, SPIKE, **known).endswith(f"Possible cause: {fact}.")
     assert other not in text(DONE, SPIKE, **known)
     assert text(DONE, *CLEAR, **known).endswith(f"Remark: {other}. Remark: {fact}.")

@@ -120,8 +120,8 @@ class DuplicateBatches(Rule, frozen=True, kw_only=True):
         batches = _batches(window)
         if not known.replicas:
             remarks = [remark for name in batches if (remark := _remark(known.batches[name]))]
-            found = {"remarks": remarks[:1], POSSIBLE_CAUSES: remarks[:1]}
-            return Clear(found) if remarks else NotApplicable("one process")
+            product = {"remarks": remarks[:1], POSSIBLE_CAUSES: remarks[:1]}
+            return Clear(product) if remarks else NotApplicable("one process")
         if min(known.replicas.values()) <= _ALONE:
             return NotApplicable("the processes are not known to be parallel in their data")
         shared = {name: of_workers for name, of_workers in batches.items() if len(of_workers) > 1}

@@ -107,7 +107,7 @@ def _look(known: _Copied, parameters: Sequence[torch.Tensor], original: Sequence
     moved, size, of_trained = before if isinstance(before, Sequence) else before.numbers().tolist()
     if known.looks < _MIN_LOOKS or not of_trained >= _MOVED * size > 0:
         return None
-    return (moved > 0 or known.is_always_written) and moved <= _SHARE * of_trained
+    return bool((moved > 0 or known.is_always_written) and moved <= _SHARE * of_trained)
 
 
 def _sample(parameters: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -223,11 +223,6 @@ class RuleResultStore:
         fired = tuple(replace(rule, suggestion=standing.agreeing(rule.suggestion or "")) for rule in fired)
         rules = [rule for rule in rules if describe.rule_state(rule) != "fired"]
         products = self._products()
-        remarks, causes = (
-            tuple(remark for remark in found if not standing.opponent(remark))
-            for key in ("remarks", POSSIBLE_CAUSES)
-            for found in [dict.fromkeys(str(remark) for product in products for remark in product.get(key, ()))]
-        )
         return RuleSummary(
             complete=self.is_complete,
             delivering=tuple(self.delivering),
@@ -235,8 +230,8 @@ class RuleResultStore:
             updated_ns=time.time_ns(),
             announcements=tuple(self._announcements.lines),
             time=self._time,
-            remarks=remarks,
-            possible_causes=causes,
+            remarks=standing.remarks_in(products, "remarks"),
+            possible_causes=standing.remarks_in(products, POSSIBLE_CAUSES),
             best_evaluation=next((str(best) for product in products if (best := product.get(BEST_EVALUATION))), ""),
             rules=(*fired, *rules),
         )

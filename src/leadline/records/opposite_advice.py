@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from leadline.records.documents import SummarizedRule
 
@@ -74,6 +74,11 @@ class StandingAdvice:
             if standing != direction:
                 return rule
         return ""
+
+    def remarks_in(self, products: Iterable[Mapping[str, Any]], key: str) -> tuple[str, ...]:
+        """Return the remarks that rules have collected under a key, once each, but those that contradict a finding."""
+        remarks = dict.fromkeys(str(remark) for product in products for remark in product.get(key, ()))
+        return tuple(remark for remark in remarks if not self.opponent(remark))
 
     def agreeing(self, suggestion: str) -> str:
         """Return a suggestion, or that the advice goes first which it contradicts."""

@@ -18,7 +18,8 @@ from leadline.records.documents import (
 )
 from leadline.records.formatting import counted, first_words, number
 from leadline.records.names import JOB_ENDED, NO_BETTER, OVERHEAD, SEVERITIES
-from leadline.records.outcome_document import OutcomeDocument, RankedProblem, RankedRule
+from leadline.records.outcome_document import OutcomeDocument
+from leadline.records.problems import Problem, place_of
 from leadline.records.rule_counts import RuleCounts, count_rules
 from leadline.records.run_end import error_of, how_it_ended
 
@@ -46,39 +47,6 @@ _SAME: Final = {"input": "input_bound", "communication": "straggler", "memory": 
 _MAX_CHARACTERS: Final = 240
 """The longest message or suggestion within the line; rules of users may be verbose."""
 _NAMED_STEPS: Final = re.compile(r"(since|from|of) (step|round) \d")
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A rule whose finding no other one explains, with the rules whose findings follow from it."""
-
-    cause: SummarizedRule
-    effects: tuple[SummarizedRule, ...] = ()
-    """The severest first."""
-
-    @property
-    def explains(self) -> str:
-        """``explains all_zero (step 0), learning_rate (step 90)``; empty: nothing follows from it."""
-        parts = [f"{rule.name}{f' ({place})' if (place := _place(rule)) else ''}" for rule in self.effects]
-        return f"explains {', '.join(parts)}" if parts else ""
-
-    def to_dict(self) -> RankedProblem:
-        """Return the cause as plain JSON values, with its effects as ``explains``."""
-        return {**_finding(self.cause), "explains": [_finding(rule) for rule in self.effects]}
-
-
-def _finding(rule: SummarizedRule) -> RankedRule:
-    return {
-        "name": rule.name,
-        "rule": rule.rule,
-        "severity": rule.severity,
-        "step": rule.step,
-        "last_step": rule.last_step,
-        "is_open": rule.is_open,
-        "message": rule.message,
-        "suggestion": rule.suggestion,
-        "explained_by": rule.explained_by,
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +245,7 @@ def _with_problems(
     chains, message = len({rule.explained_by or rule.name for rule in problems}), _message(worst)
     found = f"{counted(chains, 'problem')} found{', the worst' * (chains > 1)} by {worst.name}"
     start = head if worst.name == stopped_by else f"{head}; {found}"
-    place = _place(root)
+    place = place_of(root)
     is_first = (root.step or 0) <= (worst.step or 0)  # else it took longer to be certain of what began before
     sign = "First sign at" if is_first else "Cause confirmed at"
     first_sign = f"{sign} {place or 'the start'}: {_cut((root.message or '').removesuffix(f', at {place}'))}"
@@ -385,17 +353,13 @@ def _message(rule: SummarizedRule) -> str:
 
     ``loss is NaN (since step 600)`` of a finding that is open, ``loss is high (steps 300 to 390)`` of one that closed.
     """
-    whole, place = (rule.message or "fired").rstrip("."), _place(rule)
+    whole, place = (rule.message or "fired").rstrip("."), place_of(rule)
     message = _cut(whole)
     has_steps = _NAMED_STEPS.search(whole) or f"step {rule.step}" in whole or f"step {_step(rule):,}" in whole
     if not place or has_steps:
         return message
     since = f"since {place}" if rule.is_open else describe.steps_of(_step(rule), rule.last_step)
     return f"{message}, {since}" if message.endswith(")") else f"{message} ({since})"
-
-
-def _place(rule: SummarizedRule) -> str:
-    return f"step {number(rule.step)}" if rule.step is not None and rule.step >= 0 else ""
 
 
 def _first_attempt(suggestion: str) -> str:

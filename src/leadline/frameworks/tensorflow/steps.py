@@ -186,6 +186,7 @@ class Steps:
         phase = self.phase
         if phase is not None and phase.mode == "train":
             call.batches = getattr(phase.model, "steps_per_execution", 1)
+            self._modes.call(self.modes.begin_fitted, call, owners_of(call), phase.model, phase.number)
         counted = counted_by(call)
         call.iterations = iterations_of(counted) if counted is not None else 0
         self._call = call
@@ -199,8 +200,7 @@ class Steps:
             begun = self._callbacks.cost.begin()
             self._replays.run(call, self.forward_items)
             self._callbacks.cost.end(begun)
-        fitted = phase.model if phase is not None and phase.mode == "train" else None
-        self._record_checks(call, lambda: self.modes.of_call(call, owners_of(call), fitted))
+        self._record_checks(call, lambda: self.modes.of_call(call, owners_of(call)))
         if self.checks is not None:
             self.checks.begin(call, self._replays, self._callbacks.timeline)
         call.begun_ns = self._callbacks.timeline.clock()

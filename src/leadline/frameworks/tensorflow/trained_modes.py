@@ -33,18 +33,28 @@ class TrainedModes:
         for facts in self._tracing.learning():
             facts.modes.add(layer, args, kwargs, outermost)
 
-    def of_call(self, call: StepCall, owners: Sequence[Any], fitted: Any) -> dict[str, float]:
-        """Return the checks of a step that a function makes.
+    def begin_fitted(self, call: StepCall, owners: Sequence[Any], fitted: Any, number: int) -> None:
+        """Note what ``fit`` leaves out, and that its function cannot be traced again then; called at each step.
 
         Args:
-            fitted: The model whose ``fit`` runs; None: the script calls the function.
+            fitted: The model whose ``fit`` runs.
+            number: That of the call of ``fit``, which is looked at once.
         """
+        facts = call.facts
+        if facts.fitted_in == number:
+            return
+        facts.fitted_in = number
+        trained = {id_of(variable) for owner in owners for variable in self._trained_by(owner)}
+        facts.left_out = untrained_variables(fitted, trained, id_of) if trained else {}
+        if facts.left_out:
+            facts.refusal = "what is trainable was changed after the function was made"
+
+    def of_call(self, call: StepCall, owners: Sequence[Any]) -> dict[str, float]:
+        """Return the checks of a step that a function makes."""
         modes = call.facts.modes
         checks = mode_checks(self._mode(modes, owners), call.facts.steps) if modes.has_layers else {}
         trained = [variable for owner in owners for variable in self._trained_by(owner)]
-        if fitted is not None and trained:
-            checks |= untrained_variables(fitted, set(map(id_of, trained)), id_of)
-        return checks | self.regularizers.uncalled(trained)
+        return checks | call.facts.left_out | self.regularizers.uncalled(trained)
 
     def of_update(self, owner: Any, variables: Iterable[Any]) -> dict[str, float]:
         """Return the checks of a step outside of functions, called at each one; empty: no layers were called.

@@ -15,6 +15,8 @@ from leadline.records.names import STUCK_COPY
 
 _MAX_MODELS, _MAX_PARAMETERS, _MAX_ELEMENTS = 4, 16, 64
 _MIN_LOOKS = 3
+_WHOLE = (torch.Tensor, torch.nn.Parameter)
+"""The types of parameters that are not sharded, quantized, or otherwise more than one tensor."""
 _MOVED, _SHARE = 0.01, 1e-4
 """By which share of its norm the trained model must have moved, and by which of that the copy may have.
 
@@ -79,7 +81,8 @@ class StuckCopies:
 
 def _are_alike(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
     shapes = [[parameter.shape for parameter in parameters] for parameters in (one, other)]
-    return bool(one) and shapes[0] == shapes[1]
+    are_whole = all(type(parameter) in _WHOLE and not parameter.is_inference() for parameter in (*one, *other))
+    return bool(one) and are_whole and shapes[0] == shapes[1]
 
 
 def _look(known: _Copied, parameters: Sequence[torch.Tensor], original: Sequence[torch.Tensor]) -> bool | None:
@@ -95,6 +98,8 @@ def _look(known: _Copied, parameters: Sequence[torch.Tensor], original: Sequence
         version = sum(parameter._version for parameter in parameters)
         if known.first is None or known.first_trained is None:
             known.first, known.first_trained, known.version = values, trained, version
+            return None
+        if values.shape != known.first.shape or trained.shape != known.first_trained.shape:
             return None
         known.is_always_written &= version != known.version
         known.version, known.looks = version, known.looks + 1

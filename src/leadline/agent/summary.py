@@ -22,7 +22,8 @@ from leadline.records.formatting import (
     short_path,
     signal_name,
 )
-from leadline.records.outcome import Problem, RunOutcome
+from leadline.records.outcome import RunOutcome
+from leadline.records.problems import Problem
 from leadline.records.totals import (
     compile_seconds,
     own_seconds,

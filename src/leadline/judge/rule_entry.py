@@ -120,6 +120,33 @@ class RuleEntry:
         verdict = "undecided" if self.missing_data else self.verdict
         return (verdict or "undecided") if is_complete or verdict == "clear" else None
 
+    def summarized(self, cause: str | None, *, is_complete: bool) -> SummarizedRule:
+        """Return the rule as in the rule summary, with its first finding.
+
+        Args:
+            cause: The rule from whose findings it follows.
+            is_complete: Whether the run is evaluated to its end.
+        """
+        first = self.findings[min(self.findings)] if self.findings else None
+        suggestion = first.suggestion if first else None
+        return SummarizedRule(
+            name=self.spec.alias,
+            rule=self.spec.rule,
+            status=self.status(is_complete=is_complete),
+            verdict=self.current_verdict(is_complete=is_complete),
+            why=self.reason,
+            sampling=self.sampling,
+            severity=self.severity,
+            findings=len(self.findings),
+            step=first.step if first else None,
+            since_step=first.since_step if first else None,
+            last_step=first.last_step if first and not first.is_open else None,
+            is_open=first.is_open if first else False,
+            message=first.message if first else None,
+            suggestion=suggestion if cause is None else describe.advice_of_cause(cause),
+            explained_by=cause,
+        )
+
     def result(self) -> RuleResult:
         """Return the result of the rule in a run that is over."""
         return RuleResult(

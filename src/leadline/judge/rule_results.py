@@ -19,7 +19,7 @@ from leadline.records import describe
 from leadline.records.documents import PhaseShare, RuleDocument, RuleSummary, SummarizedRule, TimeSummary
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
-from leadline.records.names import BEST_EVALUATION, Severity
+from leadline.records.names import BEST_EVALUATION, POSSIBLE_CAUSES, Severity
 from leadline.records.notification import RuleState
 from leadline.records.opposite_advice import StandingAdvice
 from leadline.records.outcome import ranked
@@ -219,7 +219,8 @@ class RuleResultStore:
     def summary(self) -> RuleSummary:
         """Return ``rules/summary.json``; rules that fired come first, ranked."""
         explained = self.causes()
-        rules = [self._summary_entry(entry, explained.get(alias)) for alias, entry in self.entries.items()]
+        is_final = self._is_final
+        rules = [entry.summarized(explained.get(alias), is_complete=is_final) for alias, entry in self.entries.items()]
         rules += self._kept
         fired = ranked(rules)
         standing = StandingAdvice.of(fired)
@@ -233,7 +234,8 @@ class RuleResultStore:
             updated_ns=time.time_ns(),
             announcements=tuple(self._announcements.lines),
             time=self._time,
-            remarks=standing.remarks((str(remark) for of in products for remark in of.get("remarks", ())), fired),
+            remarks=standing.remarks(products, "remarks", fired),
+            possible_causes=standing.remarks(products, POSSIBLE_CAUSES, fired),
             best_evaluation=next((str(best) for product in products if (best := product.get(BEST_EVALUATION))), ""),
             processor_seconds=self.processor_seconds,
             rules=(*fired, *rules),
@@ -253,29 +255,6 @@ class RuleResultStore:
             FiredRule(alias, entry.spec.rule, [entry.findings[key] for key in sorted(entry.findings)], entry.explains)
             for alias, entry in self.entries.items()
             if entry.findings
-        )
-
-    def _summary_entry(self, entry: RuleEntry, cause: str | None) -> SummarizedRule:
-        first = entry.findings[min(entry.findings)] if entry.findings else None
-        suggestion = first.suggestion if first else None
-        if cause is not None:
-            suggestion = describe.advice_of_cause(cause)
-        return SummarizedRule(
-            name=entry.spec.alias,
-            rule=entry.spec.rule,
-            status=entry.status(is_complete=self._is_final),
-            verdict=entry.current_verdict(is_complete=self._is_final),
-            why=entry.reason,
-            sampling=entry.sampling,
-            severity=entry.severity,
-            findings=len(entry.findings),
-            step=first.step if first else None,
-            since_step=first.since_step if first else None,
-            last_step=first.last_step if first and not first.is_open else None,
-            is_open=first.is_open if first else False,
-            message=first.message if first else None,
-            suggestion=suggestion,
-            explained_by=cause,
         )
 
     def complete(self) -> None:
@@ -342,7 +321,7 @@ class RuleResultStore:
         # imports pyarrow, which the judge needs only here
         from leadline.analysis.time_breakdown import phases, read_time_breakdown
 
-        rules = (self._summary_entry(entry, None) for entry in self.entries.values())
+        rules = (entry.summarized(None, is_complete=self._is_final) for entry in self.entries.values())
         breakdown = read_time_breakdown(self._run, describe.states_of(rules))
         parts = tuple(map(PhaseShare.from_dict, phases(breakdown.steps)[:_MAX_PHASES]))
         bound, overload = breakdown.bottleneck, breakdown.overload

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from leadline.records.json_object import JsonObject
-from leadline.records.names import BEST_EVALUATION
+from leadline.records.names import BEST_EVALUATION, POSSIBLE_CAUSES
 from leadline.records.verdict import VerdictTally
 
 _NUMBER: Final = re.compile(r"\d[\d.,e+-]*")
@@ -32,6 +32,8 @@ class Trainings:
         self._undecided = VerdictTally()
         """Of the ended trainings that were not decided, the one that had the most observations."""
         self._remarks: list[tuple[int, str]] = []
+        self._causes: set[str] = set()
+        """Those of the remarks that are possible causes."""
 
     @property
     def count(self) -> int:
@@ -67,6 +69,7 @@ class Trainings:
         elif verdict == "undecided" and tally.observations >= self._undecided.observations:
             self._undecided = tally
         self._remarks += [(self.count, str(remark)) for remark in product.get("remarks", ())]
+        self._causes.update(product.get(POSSIBLE_CAUSES, ()))
         self._ended += 1
         for worker in workers:
             self._numbers[worker] = self.number(worker) + 1
@@ -98,7 +101,10 @@ class Trainings:
         if not self._remarks:
             return product
         remarks = [*self._remarks, *((self.count, str(remark)) for remark in product.get("remarks", ()))]
-        return {**product, "remarks": _merged(remarks, self.count)}
+        certain = self._causes.union(product.get(POSSIBLE_CAUSES, ()))
+        causes = [(number, remark) for number, remark in remarks if remark in certain]
+        merged = {"remarks": remarks, **({POSSIBLE_CAUSES: causes} if causes else {})}
+        return {**product, **{key: _merged(found, self.count) for key, found in merged.items()}}
 
 
 def _merged(remarks: Sequence[tuple[int, str]], count: int) -> list[str]:

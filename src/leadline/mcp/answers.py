@@ -87,6 +87,7 @@ class Answers:
                 "first_sign": outcome["first_sign"] or _first_sign(outcome["findings_ranked"]),
                 "advice": outcome["advice"],
                 "remarks": outcome["remarks"],
+                "possible_causes": outcome["possible_causes"],
                 "best_evaluation": outcome["best_evaluation"],
                 "counts": outcome["rules"],
                 "fired": [_fired(rule) for rule in fired[:_MAX_FINDINGS]],

@@ -118,6 +118,7 @@ class _Rules(msgspec.Struct):
     complete: bool = False
     time: TimeSummary | None = None
     remarks: tuple[str, ...] = ()
+    possible_causes: tuple[str, ...] = ()
     best_evaluation: str = ""
 
 
@@ -140,7 +141,14 @@ def summarize(path: str) -> RunSummary | None:
     workers, unread = _read_workers(path)
     rules = _decode(_RULES, f"{path}/{layout.RULE_SUMMARY}")
     if rules is None and (summary := read_rule_summary(path)) is not None:
-        rules = _Rules(summary.rules, summary.complete, summary.time, summary.remarks, summary.best_evaluation)
+        rules = _Rules(
+            summary.rules,
+            summary.complete,
+            summary.time,
+            summary.remarks,
+            summary.possible_causes,
+            summary.best_evaluation,
+        )
         unread.append(layout.RULE_SUMMARY)
     rules = rules or _Rules(())
     if status.status not in JOB_STATUSES and os.path.exists(f"{path}/{layout.STATUS}"):
@@ -159,6 +167,7 @@ def summarize(path: str) -> RunSummary | None:
         time=rules.time,
         rules=rules.rules,
         remarks=rules.remarks,
+        possible_causes=rules.possible_causes,
         best_evaluation=rules.best_evaluation,
     )
     return RunSummary(

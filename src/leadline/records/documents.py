@@ -334,6 +334,8 @@ class RuleSummary(Document):
     rules: tuple[SummarizedRule, ...] = ()
     remarks: tuple[str, ...] = ()
     """At the end of a run: what is worth knowing, but no problem."""
+    possible_causes: tuple[str, ...] = ()
+    """Those of the remarks that are facts about the program, and may be the cause of a finding."""
     best_evaluation: str = ""
     """At the end of a run with several evaluations: the best of them."""
     processor_seconds: float | None = None

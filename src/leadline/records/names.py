@@ -127,9 +127,21 @@ INITIAL_AVERAGES: Final = "initial_averages"
 (``<optimizer>/initial_averages``)."""
 INITIAL_AVERAGE: Final = "initial_average"
 """The check of such a normalization: 1 (``<layer>/initial_average``)."""
+NEVER_CALLED_WRAPPER: Final = "never_called_wrapper"
+"""The check of a model whose ``DistributedDataParallel`` was not called before its update: 1
+(``<model>/never_called_wrapper``); absent where it was."""
+UNCALLED_REGULARIZERS: Final = "uncalled_regularizers"
+"""The check of how many trained variables of Keras have a regularizer that was never called
+(``model/uncalled_regularizers``); absent where all were."""
+UNTRAINED_VARIABLES: Final = "untrained_variables"
+"""The check of how many trainable variables of a model of Keras its ``fit`` does not train
+(``<model>/untrained_variables``); absent where it trains all."""
 UNACCUMULATED: Final = ("accumulation_steps", "unaccumulated_batches")
 """The checks of an Accelerator that is to accumulate (``Accelerate/accumulation_steps``): over how many batches,
 and how many backward passes so far had an update of their own, outside of ``accumulate``; 0 once one had not."""
+STUCK_COPY: Final = "stuck_copy"
+"""The check of a model like the trained one, which is called without gradients, and whose weights are written and have
+not moved: at how many looks; 0: they have (``<model>/stuck_copy``)."""
 UNMOVED_AVERAGES: Final = "unmoved_averages"
 """The check of a model like the trained one, which was called in evaluation mode and whose weights have changed since:
 how many of its normalizations have averages that are exactly 0 and 1, where those of the trained one are others
@@ -155,6 +167,8 @@ FEATURE_IMPORTANCE: Final = "feature_importance"
 """Importance of each feature: ``feature_importance/gain/<feature>``; the values of each kind add up to 1."""
 AVERAGE_SHAP: Final = "average_shap"
 """Mean SHAP value of each feature: ``average_shap/<feature>``."""
+POSSIBLE_CAUSES: Final = "possible_causes"
+"""What a rule has collected: those of its remarks that may be the cause of a finding."""
 NO_BETTER: Final = "no better than"
 """In a remark: what is known of a loss or metric beside that of a prediction without input."""
 OVERFITTING: Final = "overfitting"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from leadline.records.documents import SummarizedRule
 from leadline.records.names import OVERFITTING
@@ -76,11 +76,17 @@ class StandingAdvice:
                 return rule
         return ""
 
-    def remarks(self, remarks: Iterable[str], fired: Iterable[SummarizedRule]) -> tuple[str, ...]:
-        """Return remarks, each once, without those that contradict the advice, or say what a finding says."""
+    def remarks(
+        self, products: Iterable[Mapping[str, Any]], key: str, fired: Iterable[SummarizedRule]
+    ) -> tuple[str, ...]:
+        """Return the remarks that rules have collected under a key, each once.
+
+        Those that contradict the advice, or say what a finding says, are left out.
+        """
         is_overfitting = any((rule.message or "").startswith(OVERFITTING) for rule in fired)
+        remarks = dict.fromkeys(str(remark) for product in products for remark in product.get(key, ()))
         kept = (remark for remark in remarks if not (is_overfitting and OVERFITTING in remark))
-        return tuple(dict.fromkeys(remark for remark in kept if not self.opponent(remark)))
+        return tuple(remark for remark in kept if not self.opponent(remark))
 
     def agreeing(self, suggestion: str) -> str:
         """Return a suggestion, or that the advice goes first which it contradicts."""

@@ -18,7 +18,8 @@ from leadline.records.documents import (
 )
 from leadline.records.formatting import clause, counted, number
 from leadline.records.names import JOB_ENDED, NO_BETTER, OVERHEAD, SEVERITIES
-from leadline.records.outcome_document import OutcomeDocument, RankedProblem, RankedRule
+from leadline.records.outcome_document import OutcomeDocument
+from leadline.records.problems import Problem, place_of
 from leadline.records.rule_counts import RuleCounts, count_rules
 from leadline.records.run_end import error_of, how_it_ended
 from leadline.records.trainer_facts import with_checkpoint_name
@@ -48,40 +49,6 @@ _NAMED_STEPS: Final = re.compile(r"(since|from|of) (step|round) \d")
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """A rule whose finding no other one explains, with the rules whose findings follow from it."""
-
-    cause: SummarizedRule
-    effects: tuple[SummarizedRule, ...] = ()
-    """The severest first."""
-
-    @property
-    def explains(self) -> str:
-        """``explains all_zero (step 0), learning_rate (step 90)``; empty: nothing follows from it."""
-        parts = [f"{rule.name}{f' ({place})' if (place := _place(rule)) else ''}" for rule in self.effects]
-        return f"explains {', '.join(parts)}" if parts else ""
-
-    def to_dict(self) -> RankedProblem:
-        """Return the cause as plain JSON values, with its effects as ``explains``."""
-        return {**_finding(self.cause), "explains": [_finding(rule) for rule in self.effects]}
-
-
-def _finding(rule: SummarizedRule) -> RankedRule:
-    return {
-        "name": rule.name,
-        "rule": rule.rule,
-        "severity": rule.severity,
-        "step": rule.step,
-        "since_step": rule.since_step,
-        "last_step": rule.last_step,
-        "is_open": rule.is_open,
-        "message": rule.message,
-        "suggestion": rule.suggestion,
-        "explained_by": rule.explained_by,
-    }
-
-
-@dataclass(frozen=True, slots=True)
 class RunOutcome:
     """How a run ended or is going, what is wrong with it, the first sign of that, and what to try."""
 
@@ -102,6 +69,8 @@ class RunOutcome:
     """What makes the times of a run without problems unreliable: an overloaded machine."""
     remarks: tuple[str, ...] = ()
     """What is worth knowing of a run that has ended without a problem."""
+    possible_causes: tuple[str, ...] = ()
+    """Remarks that are facts about the program, where there is a problem of the model."""
     best_evaluation: str = ""
     """The best evaluation of a run that has ended, and its noise."""
     capture_ended: DisabledCapture | None = None
@@ -118,7 +87,7 @@ class RunOutcome:
 
     @property
     def brief(self) -> str:
-        """The verdict, the first sign, what to try, and the remarks if there is no problem, in one line."""
+        """The verdict, the first sign, what to try, and the remarks, in one line; see ``sentences``."""
         return " ".join(self._sentences(self.verdict or self.headline))
 
     @property
@@ -136,7 +105,10 @@ class RunOutcome:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Headline, first sign, what to try, and the remarks if there is no problem, each with its period."""
+        """Headline, first sign, what to try, and the remarks, each with its period.
+
+        Of a run with a problem the remarks are those that may be its cause.
+        """
         return self._sentences(self.headline)
 
     @property
@@ -146,6 +118,7 @@ class RunOutcome:
 
     def _sentences(self, headline: str) -> tuple[str, ...]:
         texts = [f"Note: {self.note}"] if self.note else []
+        texts += [f"Possible cause: {clause(cause)}" for cause in self.possible_causes]
         texts += [f"Remark: {cut}" for cut in map(clause, self.remarks) if cut not in headline]
         texts += [self.best_evaluation[:1].upper() + self.best_evaluation[1:]]
         parts = (headline, self.first_sign, f"Try: {self.advice}" if self.advice else "", *texts)
@@ -165,6 +138,7 @@ class RunOutcome:
             "rules": {name: getattr(self.rules, name) for name in RuleCounts.__slots__},
             "findings_ranked": [problem.to_dict() for problem in self.problems],
             "remarks": list(self.remarks),
+            "possible_causes": list(self.possible_causes),
             "best_evaluation": self.best_evaluation or None,
             "capture_ended": asdict(self.capture_ended) if self.capture_ended is not None else None,
         }
@@ -187,8 +161,16 @@ def run_outcome(status: RunStatus, summary: RuleSummary, workers: Iterable[Worke
         return _with_ended_capture(outcome, ended, len(workers))
     if status.status not in JOB_ENDED:
         return outcome
-    remarks = () if outcome.level in ("fatal", "warning") else summary.remarks
-    return replace(outcome, remarks=remarks, best_evaluation=summary.best_evaluation)
+    has_problem = outcome.level in ("fatal", "warning")
+    is_of_model = has_problem and any(
+        rule.severity != "advice" and rule.rule not in verdict_scope.OF_THE_MACHINE for rule in outcome.findings_ranked
+    )
+    return replace(
+        outcome,
+        remarks=() if has_problem else summary.remarks,
+        possible_causes=summary.possible_causes if is_of_model else (),
+        best_evaluation=summary.best_evaluation,
+    )
 
 
 def _with_ended_capture(outcome: RunOutcome, ended: Sequence[DisabledCapture], workers: int) -> RunOutcome:
@@ -268,7 +250,7 @@ def _with_problems(
     chains, message = len({rule.explained_by or rule.name for rule in problems}), _message(worst)
     found = f"{counted(chains, 'problem')} found{', the worst' * (chains > 1)} by {worst.name}"
     start = head if worst.name == stopped_by else f"{head}; {found}"
-    place = _place(root)
+    place = place_of(root)
     is_first = (root.step or 0) <= (worst.step or 0)  # else it took longer to be certain of what began before
     sign = "First sign at" if is_first else "Cause confirmed at"
     first_sign = f"{sign} {place or 'the start'}: {clause((root.message or '').removesuffix(f', at {place}'))}"
@@ -378,7 +360,7 @@ def _message(rule: SummarizedRule) -> str:
     ``loss is NaN (found at step 600)`` of a finding that is open, ``(since step 540, found at step 600)`` where the
     rule knows when it began, ``loss is high (steps 300 to 390)`` of one that closed.
     """
-    whole, place = (rule.message or "fired").rstrip("."), _place(rule)
+    whole, place = (rule.message or "fired").rstrip("."), place_of(rule)
     message = clause(whole)
     has_steps = _NAMED_STEPS.search(whole) or f"step {rule.step}" in whole or f"step {_step(rule):,}" in whole
     if not place or has_steps:
@@ -388,10 +370,6 @@ def _message(rule: SummarizedRule) -> str:
         found = f"since step {number(rule.since_step)}, {found}"
     when = found if rule.is_open else describe.steps_of(_step(rule), rule.last_step)
     return f"{message}, {when}" if message.endswith(")") else f"{message} ({when})"
-
-
-def _place(rule: SummarizedRule) -> str:
-    return f"step {number(rule.step)}" if rule.step is not None and rule.step >= 0 else ""
 
 
 def _first_attempt(suggestion: str) -> str:

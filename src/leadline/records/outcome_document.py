@@ -44,6 +44,7 @@ class OutcomeDocument(TypedDict):
     """The number of rules by state, as in ``RuleCounts``."""
     findings_ranked: list[RankedProblem]
     remarks: list[str]
+    possible_causes: list[str]
     best_evaluation: str | None
     capture_ended: JsonObject | None
     """A ``DisabledCapture``."""

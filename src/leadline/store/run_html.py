@@ -11,7 +11,8 @@ from leadline.records import describe
 from leadline.records.documents import ManifestDocument, RuleSummary, SummarizedRule, WorkerDocument
 from leadline.records.formatting import counted, significant
 from leadline.records.names import JOB_ENDED
-from leadline.records.outcome import Problem, RunOutcome, run_outcome
+from leadline.records.outcome import RunOutcome, run_outcome
+from leadline.records.problems import Problem
 from leadline.records.totals import compile_seconds, own_seconds, sampled, start_and_rest, step_share, steps_by_mode
 from leadline.store.run_state import read_manifest_document, read_rule_summary, read_status, read_workers
 

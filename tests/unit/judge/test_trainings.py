@@ -230,6 +230,15 @@ def test_remarks_on_all_trainings_are_told_once_each() -> None:
     }
 
 
+def test_possible_causes_of_all_trainings_are_among_the_remarks() -> None:
+    trainings, fact = Trainings(), "gradients were clipped at 3 steps"
+    trainings.begin({"rank0-1"}, 9, VerdictTally(), 1, {"remarks": ["too short", fact], "possible_causes": [fact]})
+    assert trainings.product({"remarks": ["too short"]}) == {
+        "remarks": ["in training 2 of 2, and with other numbers in 1 other, too short", f"in training 1 of 2, {fact}"],
+        "possible_causes": [f"in training 1 of 2, {fact}"],
+    }
+
+
 def test_a_remark_on_a_few_trainings_of_a_search_is_not_told() -> None:
     trainings = Trainings()
     for number in range(6):

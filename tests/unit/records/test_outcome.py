@@ -388,6 +388,19 @@ def test_remarks_follow_the_line_of_a_run_without_problems() -> None:
     assert listed.brief.endswith(" Remark: the loss was still falling after 60 updates.")
 
 
+def test_a_fact_about_the_program_follows_a_problem_of_the_model_as_its_possible_cause() -> None:
+    fact, other = "gradients were clipped while they were scaled", "the loss was still falling after 60 updates"
+    known: dict[str, Any] = {"remarks": (other, fact), "possible_causes": (fact,)}
+    assert text(DONE, SPIKE, **known).endswith(f"Possible cause: {fact}.")
+    assert other not in text(DONE, SPIKE, **known)
+    assert text(DONE, *CLEAR, **known).endswith(f"Remark: {other}. Remark: {fact}.")
+    stalled = fired("stalled_training", 50)
+    assert fact not in text(DONE, stalled, **known)  # a problem of the machine has other causes
+    assert fact not in text(RunStatus("Failed", exit_status=1), *CLEAR, **known)
+    outcome = run_outcome(DONE, RuleSummary(complete=True, rules=(SPIKE,), **known), [WORKER]).to_dict()
+    assert outcome["possible_causes"] == [fact]
+
+
 def test_a_training_that_is_no_better_than_guessing_says_so_first() -> None:
     chance = "loss stayed at 0.731 in the last 60 of 120 updates, no better than always guessing (0.68)"
     remarks = ("the loss was still falling after 60 updates", chance)

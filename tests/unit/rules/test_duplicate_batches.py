@@ -94,3 +94,20 @@ def test_batches_that_come_several_times_in_a_row_are_remarked(order: Sequence[i
 @pytest.mark.parametrize("order", [(0, 0, 0, 0, 0, 0), (0, 1, 0, 1, 0, 1), (0, 0, 1, 1, 2, 3), (0, 0, 1, 1)])
 def test_other_orders_are_not_remarked(order: Sequence[int]) -> None:
     assert judge([DATA[at] for at in order], replicas=None)[-1] == NotApplicable("one process")
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_all_inputs_of_a_model_are_compared(is_shared: bool) -> None:
+    """A graph that all ranks share says nothing of what else they are given, however small that is."""
+    parts: list[Part] = []
+    for step in range(9):
+        for rank in range(2):
+            nodes = np.array([[step + (0 if is_shared else 100 * rank)]])
+            arrays = {"Net_input_0": DATA[step % 2], "Net_input_1": nodes, "Other_input_1": nodes}
+            infos = {name: TensorInfo(name, ("inputs",), array.shape) for name, array in arrays.items()}
+            infos[REPLICAS] = TensorInfo(REPLICAS, ("checks",), ())
+            worker = f"rank{rank}-{rank}"
+            parts.append(Capture(step, {REPLICAS: {"value": 2.0}}, worker=worker, infos=infos))
+            prints = {name: {"fingerprints": fingerprints(array).tolist()} for name, array in arrays.items()}
+            parts.append(ArrayStatistics(step, prints, worker=worker, infos=infos))
+    assert isinstance(verdicts(DuplicateBatches(), parts)[-1][1], Fired if is_shared else Clear)

@@ -42,6 +42,18 @@ def test_other_clips_are_not_named(steps: list[dict[str, float]]) -> None:
     assert remarks(*steps) == []
 
 
+def test_facts_about_the_program_are_possible_causes_and_losses_are_not() -> None:
+    losses = [{"loss": {"value": 1 - 0.01 * step}} for step in range(60)]
+    parts = [
+        captured(step, loss | {"Net/unmoved_averages": {"value": 2.0}} if step == 0 else loss)
+        for step, loss in enumerate(losses)
+    ]
+    product = verdicts(ClosingRemarks(), parts)[-1][1].product
+    falling, unmoved = product["remarks"]
+    assert falling.startswith("the loss was still falling after 60 updates")
+    assert product["possible_causes"] == [unmoved]
+
+
 def test_a_copy_with_averages_of_the_start_is_named() -> None:
     (remark,) = remarks({"Net/unmoved_averages": 2.0})
     assert remark.startswith("another model (Net), whose weights change, too, is evaluated with running averages")
@@ -59,3 +71,19 @@ def test_batches_with_an_update_each_are_named_where_they_were_to_be_accumulated
     assert [remark.startswith(f"Accelerate is to accumulate gradients over {steps} batches") for remark in found] == (
         [True] * is_named
     )
+
+
+@pytest.mark.parametrize(
+    ("check", "words"),
+    [
+        ("target/stuck_copy", "another model (target), of the shapes of the trained one, is written again and again"),
+        ("sequential/untrained_variables", "fit does not train 4 weights of sequential that are trainable now"),
+        ("model/uncalled_regularizers", "4 trained weights have a regularizer that was never called"),
+    ],
+)
+def test_what_is_counted_is_named_until_it_is_none_any_more(check: str, words: str) -> None:
+    (remark,) = remarks({check: 4.0})
+    assert remark.startswith(words)
+    assert remarks({check: 4.0}, {check: 0.0}) == []
+    (again,) = remarks({check: 0.0}, {check: 4.0})
+    assert again == remark

@@ -37,6 +37,20 @@ def test_diverging_replicas_fire_and_the_odd_one_is_named() -> None:
     assert results[2].worker == "rank1-1"
 
 
+@pytest.mark.parametrize("ranks", [(0, 1), (0,)])
+def test_a_wrapper_that_was_never_called_is_the_cause(ranks: tuple[int, ...]) -> None:
+    numbers = {REPLICAS: 2.0, "Net/never_called_wrapper": 1.0}
+    parts = [captured(0, {"a.weight": {"checksum": float(rank)}}, worker=f"rank{rank}-{rank}") for rank in (0, 1)]
+    for rank in (0, 1):
+        known = {name: number for name, number in numbers.items() if name == REPLICAS or rank in ranks}
+        infos = {name: TensorInfo(name, ("checks",), ()) for name in known}
+        values = {name: {"value": number} for name, number in known.items()}
+        parts.append(Capture(0, values, worker=f"rank{rank}-{rank}", infos=infos))
+    ((_, verdict),) = verdicts(ReplicaDivergence(), parts)
+    assert isinstance(verdict, Fired)
+    assert ("DistributedDataParallel was never called" in verdict.message) == (len(ranks) == 2)
+
+
 def test_of_two_replicas_the_second_is_named() -> None:
     assert judge((1.0, 1.0), (2.0, 2.0), (3.0, 4.0))[-1].worker == "rank1-1"
 

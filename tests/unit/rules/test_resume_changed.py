@@ -23,6 +23,7 @@ INFOS = {
     "AdamW/lr": TensorInfo("AdamW/lr", ("hyperparameters",), ()),
     "GradScaler/scale": TensorInfo("GradScaler/scale", ("hyperparameters",), ()),
     "Net_input_0": TensorInfo("Net_input_0", ("inputs",), (4, 3)),
+    "Net_input_1": TensorInfo("Net_input_1", ("inputs",), (4, 1)),
     "AdamW/exp_avg_sq/moment_norm": TensorInfo("AdamW/exp_avg_sq/moment_norm", ("checks",), ()),
     "process/resumed": TensorInfo("process/resumed", ("checks",), ()),
     "process/new_state": TensorInfo("process/new_state", ("checks",), ()),
@@ -45,6 +46,7 @@ def judge(
     new_state: float = 0.0,
     moments: float = 0.4,
     batch: int = RESUMED,
+    second: bool = False,
     losses: int = 20,
     rates: Callable[[int], float] = lambda step: 0.01,
 ) -> list[Verdict]:
@@ -64,6 +66,8 @@ def judge(
         if step < 6 or step == RESUMED:
             data = np.random.default_rng(batch if step == RESUMED else step).normal(size=(4, 3))
             arrays = {"Net_input_0": {"fingerprints": fingerprints(data).tolist()}}
+            if second:
+                arrays["Net_input_1"] = {"fingerprints": fingerprints(np.full((4, 1), float(step))).tolist()}
             parts.append(ArrayStatistics(step, arrays, infos=INFOS))
     return [verdict for _, verdict in verdicts(ResumeChanged(), parts)]
 
@@ -122,6 +126,10 @@ def test_data_that_begin_anew_are_remarked(batch: int, is_remarked: bool) -> Non
     assert isinstance(last, Clear)
     said = f"was that of step {batch:,}: the data started over" in "".join(last.product.get("remarks", []))
     assert said is is_remarked
+
+
+def test_a_batch_that_differs_in_another_input_is_not_remarked() -> None:
+    assert judge(batch=0, second=True)[-1] == Clear()
 
 
 def judge_loaded(**first: float) -> list[Verdict]:

@@ -140,11 +140,12 @@ def judge_no_update(rates: Sequence[float], step: int, evidence: Mapping[str, fl
     )
 
 
-def judge_update(update: Update, evidence: Mapping[str, float], *, climbs: bool) -> Tested:
+def judge_update(update: Update, evidence: Mapping[str, float], *, cosine: float, is_shared: bool = False) -> Tested:
     """Judge the losses along an update.
 
     Args:
-        climbs: Whether the update itself goes up the gradient: then ``climb`` tells whether that lasts.
+        cosine: Of the update and the gradient: where it goes up clearly, ``climb`` tells whether that lasts.
+        is_shared: Whether the gradient is a mean over processes, whose direction may be another one.
     """
     losses = update.losses
     shown: JsonObject = {**evidence, "losses": [[multiple, loss] for multiple, loss in losses.items()]}
@@ -152,7 +153,7 @@ def judge_update(update: Update, evidence: Mapping[str, float], *, climbs: bool)
     finite = {multiple: loss for multiple, loss in losses.items() if math.isfinite(loss) and multiple >= 0}
     best = min(finite, key=lambda multiple: finite[multiple], default=0.0)
     scale = max(abs(start), 1e-12)
-    if climbs and (climb := update.climb()) > FOREIGN:
+    if cosine > FOREIGN and not is_shared and (climb := update.climb()) > FOREIGN:
         return failed(
             f"the update goes up the gradient of this step's loss: their cosine is {climb:.2f}",
             "subtract the gradient; look at the sign of the rate, and at maximize=True",
@@ -160,7 +161,8 @@ def judge_update(update: Update, evidence: Mapping[str, float], *, climbs: bool)
             **shown,
         )
     is_too_large = not math.isfinite(one) or one > start + _GROWN * scale
-    if is_too_large and best <= 0.1:
+    is_of_momentum = best == 0 and cosine > 0  # it goes on for other batches, where this one is learned
+    if is_too_large and best <= 0.1 and not is_of_momentum:
         return failed(
             f"the update of this step raises the loss of its own batch from {start:.4g} to {one:.4g}; "
             + (f"{best:g} times the update lowers it to {finite[best]:.4g}" if best else "no part of it lowers it"),

@@ -10,7 +10,6 @@ import numpy as np
 from leadline.frameworks.check.learning import UNUSED_LOSS
 from leadline.frameworks.check.outcome import Tested, not_applicable
 from leadline.frameworks.check.updates import (
-    FOREIGN,
     MULTIPLES,
     STEPS,
     Gradients,
@@ -45,7 +44,7 @@ def update_size(learning: Learning) -> Tested:
     updates = _difference(after, step.weights)
     losses = {multiple: _loss_at(step, updates, multiple) for multiple in MULTIPLES}
     update = Update(losses, lambda: _climb_later(step), step.rate, step.is_adaptive, step.is_warming_up)
-    return judge_update(update, evidence, climbs=_cosine(updates, expected) > FOREIGN)
+    return judge_update(update, evidence, cosine=_cosine(updates, expected))
 
 
 def _loss_at(step: PureStep, updates: Sequence[Array], multiple: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any, Final
 
@@ -54,6 +55,7 @@ class KerasHooks:
             "keras.src.backend.tensorflow.optimizer": self._patch_backend_optimizer,
             "keras.src.layers.layer": self._patch_layer,
             "keras.src.losses.loss": self._patch_loss,
+            "keras.src.regularizers.regularizers": partial(steps.modes.regularizers.install, self._patches),
             "keras.src.backend.tensorflow.trainer": self._patch_trainer,
             "keras.src.callbacks.callback_list": self._patch_callbacks,
         }

@@ -84,6 +84,7 @@ class Steps:
         self._callbacks, self._guard, self._note = callbacks, guard, note
         self.handover, self.modes = handover, modes
         self.layers = callbacks.facts.of("layers and gradients within functions are")
+        self._modes = callbacks.facts.of("modes and regularizers of layers are")
         self.checks: TensorFlowChecks | None = None
         self._losses = callbacks.facts.of("losses are", is_vital=True)
         self._results = callbacks.facts.of("results of batches are", is_vital=True)
@@ -185,6 +186,7 @@ class Steps:
         phase = self.phase
         if phase is not None and phase.mode == "train":
             call.batches = getattr(phase.model, "steps_per_execution", 1)
+            self._modes.call(self.modes.begin_fitted, call, owners_of(call), phase.model, phase.number)
         counted = counted_by(call)
         call.iterations = iterations_of(counted) if counted is not None else 0
         self._call = call
@@ -213,7 +215,7 @@ class Steps:
             callbacks.record_checks(self._replays.loss_facts(call) if call is not None else NO_FACTS)
             callbacks.cost.end(begun)
         if callbacks.wants_checks():
-            callbacks.record_checks({**process_memory(), **FRESH_GRADIENTS, **(self.layers.call(modes) or {})})
+            callbacks.record_checks({**process_memory(), **FRESH_GRADIENTS, **(self._modes.call(modes) or {})})
 
     def _end(self, call: StepCall, result: Any) -> None:
         self._callbacks.timeline.call(COMPUTE, call.begun_ns)
@@ -250,7 +252,7 @@ class Steps:
         self.eager_variables = variables
         self._eager_gradients = gradients
         self._callbacks.before_update(optimizer)
-        mode = self.layers.call(self.modes.of_update, optimizer, variables)
+        mode = self._modes.call(self.modes.of_update, optimizer, variables)
         self._record_checks(None, lambda: mode or {})
         if self.checks is not None:
             self.checks.begin_eager()

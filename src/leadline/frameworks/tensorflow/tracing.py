@@ -34,6 +34,8 @@ class TracedFunction:
         code: That of the script's function.
         modes: The modes of the layers that its traces have called.
         steps: The train steps that its calls have made.
+        fitted_in: The number of the call of ``fit`` that it was called in last; -1: none.
+        left_out: The check of what that call leaves out; empty: nothing.
     """
 
     def __init__(self) -> None:
@@ -48,6 +50,8 @@ class TracedFunction:
         self.code: Any = None
         self.modes = LayerModes()
         self.steps = 0
+        self.fitted_in = -1
+        self.left_out: dict[str, float] = {}
         self.losses: list[Any] = []
         """Symbolic losses, while it is traced."""
         self._optimizers: list[weakref.ref[Any]] = []

@@ -19,7 +19,8 @@ class UpdateSize(CheckRule, frozen=True, kw_only=True):
         Then the loss
         of the batch is followed along the update, at 0.01 to 1,000 times its length: fires if the update goes up the
         gradient after ten steps on the same batch, too; if it raises the loss by more than 1.5 times and at most a
-        tenth of it lowers it; or if it changes the loss by less than 1e-3 (1e-6 for optimizers that scale each
+        tenth of it lowers it, unless no part does because it goes up the gradient (momentum, where the batch is
+        learned); or if it changes the loss by less than 1e-3 (1e-6 for optimizers that scale each
         element) and 1,000 times the update is the best.
     Not a number:
         A prediction, loss or gradient that is not finite makes the probe not applicable.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from statistics import median
 from typing import Any, ClassVar, Final
 
 from leadline.records.json_object import JsonObject
 from leadline.records.loss_roles import role_of
 from leadline.records.metric_names import is_upward
-from leadline.records.names import BEST_EVALUATION, CHECKS, NO_BETTER
+from leadline.records.names import BEST_EVALUATION, CHECKS, NO_BETTER, POSSIBLE_CAUSES
 from leadline.rules import Clear, Needs, Rule, Severity, TensorNeed, TensorReading, Undecided, Verdict, Window
 from leadline.rules.booster_detection import is_from_booster
 from leadline.rules.bounds import PositiveInt
@@ -28,9 +28,9 @@ from leadline.rules.losses import (
 )
 from leadline.rules.losses.best_evaluation import BestEvaluation, best_evaluation
 from leadline.rules.losses.competing_losses import EndsOfLoss
-from leadline.rules.losses.evaluations import Mean
-from leadline.rules.losses.given_loss import NEEDS, GivenLoss, given_losses
+from leadline.rules.losses.given_loss import NEEDS, given_losses
 from leadline.rules.losses.gradient_sizes import GradientSizes
+from leadline.rules.losses.known_run import KnownRun
 from leadline.rules.losses.last_evaluation import MARGIN, MIN_LABELS, LastEvaluation
 from leadline.rules.losses.logged_norms import LoggedNorm
 from leadline.rules.losses.remark_parts import PARTS
@@ -58,53 +58,6 @@ _OTHERS: Final = frozenset({CHECKS, "gradient_norms", "scalars"})
 _Key = tuple[str, str]
 
 
-@dataclass(slots=True)
-class _Known:
-    """The run so far."""
-
-    updates: int = 0
-    is_later: bool = False
-    """Whether the training follows another one: folds, trials, clients and stages are short on purpose."""
-    losses: dict[_Key, list[float]] = field(default_factory=dict)
-    """The first training losses, up to ``MIN_VALUES``."""
-    ends: dict[str, dict[str, EndsOfLoss]] = field(default_factory=dict)
-    """The training losses by worker and name."""
-    labels: dict[str, LabelsByCall] = field(default_factory=dict)
-    ratios: dict[str, float] = field(default_factory=dict)
-    """By worker the largest median of the weights' update ratios."""
-    evaluations: dict[_Key, LastEvaluation] = field(default_factory=dict)
-    gradients: dict[str, GradientSizes] = field(default_factory=dict)
-    schedules: dict[_Key, RateSchedule] = field(default_factory=dict)
-    """By worker and optimizer."""
-    norms: dict[_Key, LoggedNorm] = field(default_factory=dict)
-    """By worker and logged metric."""
-    by_part: list[dict[str, Any]] = field(default_factory=lambda: [{} for _ in PARTS])
-    """What each of the parts has noted."""
-    ignored: dict[_Key, GivenLoss] = field(default_factory=dict)
-    """By worker and loss, those that ignore one of their classes."""
-    rollouts: rollout_remarks.Rollouts = field(default_factory=dict)
-    policies: dict[str, int] = field(default_factory=dict)
-    """By fact about the loss of a policy, how often it was seen."""
-    watched: list[str] = field(default_factory=list)
-    """The remarks on callbacks that watch a metric the wrong way round."""
-    still: dict[_Key, StillEvaluation] = field(default_factory=dict)
-    """By worker and loss."""
-    tokens: dict[_Key, GivenTokens] = field(default_factory=dict)
-    """By worker and loss."""
-    best: dict[_Key, BestEvaluation] = field(default_factory=dict)
-    """By worker and metric of validation."""
-    training: dict[str, Mean] = field(default_factory=dict)
-    """By worker, its losses since the latest evaluation."""
-    with_values: set[str] = field(default_factory=set)
-    """The workers with a regression of labels that vary."""
-    has_broken: bool = False
-    """Whether a training loss was not finite."""
-
-    def moved(self, worker: str) -> float:
-        """Return the share of their size by which half of the weights may have moved at most; 0: it is not known."""
-        return self.ratios.get(worker, 0.0) * self.updates
-
-
 class ClosingRemarks(Rule, frozen=True, kw_only=True):
     """Never fires: remarks at the end of a run on its length, its schedule, and a validation no better than guessing.
 
@@ -112,7 +65,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         A model that is judged after a few dozen updates has not been trained yet. A validation accuracy of 95 % is
         nothing if 95 % of the labels are equal.
     How it decides:
-        The remarks follow the outcome of a run without problems. It remarks that
+        The remarks follow the outcome of a run without problems. Where there is a problem of the model, those that are
+        facts about the program follow it as possible causes: all but those on the length of the training, on what its
+        losses and metrics reach, on what a callback watches, and on a norm that is logged. It remarks that
 
         - there were fewer than ``updates`` train steps, in the first training of a process, if the last half of the
           losses (all of them, if there are 5 to 40) falls, by the Mann-Kendall test at a significance of 0.01, and that
@@ -145,8 +100,13 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         - a model like the trained one, which was called without gradients in evaluation mode and whose weights have
           changed since, has running averages of batch normalization that are exactly 0 and 1, and the trained one has
           others;
+        - a model with parameters of the shapes of the trained one, called without gradients, is written between all
+          looks, at least 3, or differs in bits, and has moved by less than a ten-thousandth of what the
+          trained one has, which is at least 1 % of its norm;
         - an Accelerator is to accumulate gradients, has never entered ``accumulate``, and as many backward passes, at
           least 8, had an update each;
+        - ``fit`` of Keras on TensorFlow does not train all that is trainable, as that was changed after its first call
+          since ``compile``; trained weights of Keras on TensorFlow have regularizers that were never called;
         - all keys by which a compiled function of JAX draws random numbers were made of the same inputs at all captured
           steps, at least 5;
         - a compiled function of JAX without gradients is given the current parameters, does not use them, and has
@@ -239,8 +199,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             )
         )
 
-    def remember(self, memory: Any, window: Window) -> _Known:
-        known: _Known = memory or _Known(is_later=window.begun > 0)
+    def remember(self, memory: Any, window: Window) -> KnownRun:
+        known: KnownRun = memory or KnownRun(is_later=window.begun > 0)
         LabelsByCall.note(known.labels, window)
         GradientSizes.note(known.gradients, window)
         update_sizes.note_ratios(known.ratios, window)
@@ -270,7 +230,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                     known.losses.setdefault((reading.worker, reading.tensor), []).append(reading.value)
         return known
 
-    def _note_validation(self, known: _Known, reading: TensorReading, train_step: int) -> None:
+    def _note_validation(self, known: KnownRun, reading: TensorReading, train_step: int) -> None:
         key = (reading.worker, reading.tensor)
         evaluation = known.evaluations.get(key)
         if evaluation is None or evaluation.train_step != train_step:
@@ -285,7 +245,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         return Clear()
 
     def summarize(self, memory: Any) -> JsonObject:
-        known: _Known = memory
+        known: KnownRun = memory
         of_validation = [
             evaluation.remark(name, known.labels.get(worker, LabelsByCall()))
             for (worker, name), evaluation in known.evaluations.items()
@@ -297,23 +257,32 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         ][:1]
         moving = [losses for worker, losses in known.ends.items() if known.moved(worker) >= _STANDSTILL]
         constant = [remark for losses in moving if (remark := constant_loss.remark(losses))][:1]
-        remarks = [
-            *(competing or constant or [self._of_length(known) or _of_updates(known) or _of_training(known)]),
+        of_losses = competing or constant or [self._of_length(known) or _of_updates(known) or _of_training(known)]
+        causes = [
             *[remark for (_, name), schedule in known.schedules.items() if (remark := schedule.remark(name))][:1],
             *[part.remark(seen) for part, seen in zip(PARTS, known.by_part, strict=True)],
             ignored_classes.remark(known.ignored),
             *dict.fromkeys(rollout_remarks.remarks(known.rollouts)),
             *policy_remarks.remarks(known.policies),
-            *known.watched,
-            *[remark for (_, name), norm in known.norms.items() if (remark := norm.remark(name))][:1],
             *[remark for key in known.still if (remark := _of_still_evaluations(known, key))][:1],
             *dict.fromkeys(remark for tokens in known.tokens.values() for remark in tokens.remarks()),
+        ]
+        remarks = [
+            *of_losses,
+            *causes,
+            *known.watched,
+            *[remark for (_, name), norm in known.norms.items() if (remark := norm.remark(name))][:1],
             *[remark for remark in of_validation if remark][-1:],  # a script's own metric says the same, and comes last
         ]
         best = best_evaluation(known.best)
-        return {"remarks": [remark for remark in remarks if remark], **({BEST_EVALUATION: best} if best else {})}
+        found = {
+            "remarks": list(filter(None, remarks)),
+            POSSIBLE_CAUSES: list(filter(None, causes)),
+            BEST_EVALUATION: best,
+        }
+        return {key: value for key, value in found.items() if value or key == "remarks"}
 
-    def _of_length(self, known: _Known) -> str:
+    def _of_length(self, known: KnownRun) -> str:
         """Return the remark on a short training whose loss still falls; empty: none, or it follows another one."""
         if known.is_later:
             return ""
@@ -323,7 +292,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         return f"the loss was still falling after {known.updates:,} updates, so train for longer to judge the model"
 
 
-def _of_still_evaluations(known: _Known, key: _Key) -> str:
+def _of_still_evaluations(known: KnownRun, key: _Key) -> str:
     """Return the remark on evaluations that do not follow the weights; empty: none."""
     worker, name = key
     if is_upward(name) is not False or known.moved(worker) < _STANDSTILL:
@@ -331,7 +300,7 @@ def _of_still_evaluations(known: _Known, key: _Key) -> str:
     return known.still[key].remark(name, known.evaluations[key].resolution)
 
 
-def _of_updates(known: _Known) -> str:
+def _of_updates(known: KnownRun) -> str:
     """Return the remark on weights that have hardly moved; empty: none."""
     for worker in known.ratios:
         losses = [values for (of, _), values in known.losses.items() if of == worker]
@@ -345,7 +314,7 @@ def _of_updates(known: _Known) -> str:
     return ""
 
 
-def _of_training(known: _Known) -> str:
+def _of_training(known: KnownRun) -> str:
     """Return the remark on a training loss that stayed at the level of guessing; empty: none."""
     if not _FEW_LOSSES <= known.updates < MIN_VALUES:
         return ""

@@ -17,13 +17,14 @@ from leadline.rules.losses import (
     unaccumulated_batches,
     unmoved_averages,
 )
+from leadline.rules.losses.counted_facts import FACTS
 
 
 class RemarkPart(Protocol):
     """A module with one remark on a fact that is captured."""
 
-    NEED: TensorNeed
-
+    @property
+    def NEED(self) -> TensorNeed: ...
     def note(self, known: dict[str, Any], window: Window) -> None: ...
     def remark(self, known: dict[str, Any]) -> str: ...
 
@@ -39,4 +40,5 @@ PARTS: Final[tuple[RemarkPart, ...]] = (
     scaled_clips,
     unmoved_averages,
     unaccumulated_batches,
+    *FACTS,
 )

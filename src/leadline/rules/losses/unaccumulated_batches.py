@@ -27,5 +27,6 @@ def remark(known: dict[str, int]) -> str:
     return (
         f"Accelerate is to accumulate gradients over {steps:,} batches (gradient_accumulation_steps), but "
         f"accelerator.accumulate was never entered: all of the first {batches:,} batches had an update of their own, "
-        f"with a loss divided by {steps:,}; enter it around what is done for a batch"
+        f"with a loss divided by {steps:,}, and a schedule made for updates is over {steps:,} times as early; enter "
+        "it around what is done for a batch"
     )

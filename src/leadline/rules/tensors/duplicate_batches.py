@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 from leadline.records.formatting import counted, listed
-from leadline.records.names import CHECKS
+from leadline.records.names import CHECKS, POSSIBLE_CAUSES
 from leadline.rules import (
     Advice,
     Clear,
@@ -26,6 +26,7 @@ from leadline.rules import (
 )
 from leadline.rules.bounds import PositiveInt
 from leadline.rules.messages import fired, suspected
+from leadline.rules.tensors.model_batches import ALL_INPUTS, inputs_by_model
 
 _REPLICAS: Final = "/replicas"
 _FIRST_STEPS: Final = 6
@@ -41,7 +42,7 @@ _ADVICE: Final = Advice(
 
 @dataclass(slots=True)
 class _Batches:
-    """What is known of the batches of an input of a model."""
+    """What is known of the batches of a model."""
 
     equal: int = 0
     """The captured steps in a row at which all workers had the same batch."""
@@ -56,7 +57,7 @@ class _Known:
     replicas: dict[tuple[str, str], float] = field(default_factory=dict)
     """What each worker reports of each of its models: the number of replicas, 1 if it is sharded, 0 if not known."""
     batches: dict[str, _Batches] = field(default_factory=dict)
-    """By input of a model."""
+    """By the first input of a model."""
 
 
 class DuplicateBatches(Rule, frozen=True, kw_only=True):
@@ -66,12 +67,13 @@ class DuplicateBatches(Rule, frozen=True, kw_only=True):
         The mean of equal gradients is the gradient of one rank: all other ranks compute the same for nothing, and the
         batch is as small as that of one.
     How it decides:
-        Compares fingerprints of the first input of a model (64 bits for each sample, of 256 of its elements) at the
-        first 6 steps and every 50th. Fires once the batches of all workers have been equal, sample by sample, at
-        ``patience`` captured steps in a row, and were not the same at all of them. Workers are those of models under
-        ``DistributedDataParallel``; others may be given the same on purpose (tensor or sequence parallel). Inputs of
-        fewer than 8 elements, or whose samples are all equal, are not compared. At the end of a run it remarks that
-        each batch of the first 6 steps came several times in a row: workers of a loader that read the same data.
+        Compares fingerprints of the inputs of a model (64 bits for each sample, of 256 of its elements) at the first 6
+        steps and every 50th: batches are equal if all inputs are, sample by sample. Fires once the batches of all
+        workers have been equal at ``patience`` captured steps in a row, and were not the same at all of them. Workers
+        are those of models under ``DistributedDataParallel``; others may be given the same on purpose (tensor or
+        sequence parallel). A model all of whose inputs have fewer than 8 elements, or samples that are all equal, is
+        not judged. At the end of a run it remarks that each batch of the first 6 steps came several times in a row:
+        workers of a loader that read the same data.
     Not a number:
         Every NaN is equal to every other one.
     Blind spots:
@@ -88,7 +90,7 @@ class DuplicateBatches(Rule, frozen=True, kw_only=True):
     patience: PositiveInt = 3
 
     def needs(self) -> Needs:
-        inputs = TensorNeed("inputs", regex="_input_0$", statistics=("fingerprints",), modes=("train",))
+        inputs = TensorNeed("inputs", regex=ALL_INPUTS, statistics=("fingerprints",), modes=("train",))
         replicas = TensorNeed(
             "checks", regex=f"{_REPLICAS}$", statistics=("value",), modes=("train",), every=10, is_optional=True
         )
@@ -118,7 +120,8 @@ class DuplicateBatches(Rule, frozen=True, kw_only=True):
         batches = _batches(window)
         if not known.replicas:
             remarks = [remark for name in batches if (remark := _remark(known.batches[name]))]
-            return Clear({"remarks": remarks[:1]}) if remarks else NotApplicable("one process")
+            product = {"remarks": remarks[:1], POSSIBLE_CAUSES: remarks[:1]}
+            return Clear(product) if remarks else NotApplicable("one process")
         if min(known.replicas.values()) <= _ALONE:
             return NotApplicable("the processes are not known to be parallel in their data")
         shared = {name: of_workers for name, of_workers in batches.items() if len(of_workers) > 1}
@@ -144,11 +147,12 @@ class DuplicateBatches(Rule, frozen=True, kw_only=True):
 
 
 def _batches(window: Window) -> dict[str, dict[str, int]]:
-    """Return a hash of the batch of each worker, by input of a model."""
+    """Return a hash of the batch of each worker, over all inputs of a model, by the name of the first one."""
     batches: dict[str, dict[str, int]] = {}
-    for vector in window.vectors("fingerprints"):
-        if _can_be_compared(vector):
-            batches.setdefault(vector.tensor, {})[vector.worker] = hash(tuple(vector.values.ravel().tolist()))
+    for (worker, name), inputs in inputs_by_model(window.vectors("fingerprints")).items():
+        if any(map(_can_be_compared, inputs)):
+            batch = tuple(tuple(vector.values.ravel().tolist()) for vector in inputs)
+            batches.setdefault(name, {})[worker] = hash(batch)
     return batches
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from leadline.records.formatting import counted
-from leadline.records.names import INITIALIZED_AGAIN, MADE_ANEW, SCHEDULE_NOT_LOADED, STATE_NOT_LOADED
+from leadline.records.names import INITIALIZED_AGAIN, MADE_ANEW, POSSIBLE_CAUSES, SCHEDULE_NOT_LOADED, STATE_NOT_LOADED
 from leadline.rules import Advice, Clear, Fired, Needs, Rule, TensorNeed, TensorReading, Undecided, Verdict, Window
 from leadline.rules.bounds import PositiveInt
 from leadline.rules.messages import and_more, fired, suspected
@@ -85,7 +85,7 @@ class LostProgress(Rule, frozen=True, kw_only=True):
             is_of_optimizers = worst.tensor.endswith(MADE_ANEW)
             return suspected(int(worst.value), self.patience, "optimizers" if is_of_optimizers else "initializations")
         remarks = [_remark(reading) for reading in readings if reading.value > 0 and reading.tensor.endswith(_REMARKED)]
-        return Clear({"remarks": remarks[:1]} if remarks else {})
+        return Clear({"remarks": remarks[:1], POSSIBLE_CAUSES: remarks[:1]} if remarks else {})
 
     def _made_anew(self, worst: TensorReading) -> Fired:
         count = int(worst.value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from leadline.records.names import gradient_name
+from leadline.records.names import NEVER_CALLED_WRAPPER, gradient_name
 from leadline.rules import Advice, Fired, Needs, NotApplicable, Rule, Severity, TensorNeed, Undecided, Verdict, Window
 from leadline.rules.messages import and_more, clear_if_complete, fired
 from leadline.rules.selection import select
@@ -18,6 +18,10 @@ _ADVICE: Final = Advice(
     "checking what one rank does alone (loading a checkpoint, clipping, skipping a step), or broadcasting the weights "
     "from rank 0 to see whether it recurs; usually a branch on the rank changes weights or gradients, or a parameter "
     "is not in the wrapped model"
+)
+_NEVER_CALLED_ADVICE: Final = Advice(
+    "calling the wrapped model in train steps (model(x)); usually they call a method of model.module, past the wrapper "
+    "that averages the gradients"
 )
 _NEVER_EQUAL_ADVICE: Final = Advice(
     "broadcasting the weights from rank 0 before the first step (a data-parallel wrapper does), or the same seed on "
@@ -47,6 +51,8 @@ class _Workers:
     """By parameter."""
     gradients: dict[str, _Agreement] = field(default_factory=dict)
     """By gradient."""
+    never_called: set[str] = field(default_factory=set)
+    """The workers with a model whose wrapper was never called."""
     has_own_gradients: bool = False
     """Whether the gradients of a parameter have differed between workers."""
 
@@ -84,7 +90,7 @@ class ReplicaDivergence(Rule, frozen=True, kw_only=True):
         same initial weights nor models without a wrapper are known to be replicas. Sharded parameters (FSDP) have no
         replicas. Fires too if the checksums of a parameter have never been equal, though those of its gradient were at
         two of the first 6 steps, with another value, and those of no other gradient differed: all gradients of
-        different weights are equal only where they are averaged.
+        different weights are equal only where they are averaged. It says so where the wrapper was never called.
     Not a number:
         Checksums are of the bits: NaN equals the same NaN.
     Blind spots:
@@ -105,12 +111,15 @@ class ReplicaDivergence(Rule, frozen=True, kw_only=True):
         gradients = TensorNeed(
             "gradients", statistics=("checksum",), modes=("train",), end=_GRADIENT_STEPS, is_optional=True
         )
-        return Needs((*sums, gradients, replicas))
+        return Needs((*sums, gradients, replicas, TensorNeed.of_checks(NEVER_CALLED_WRAPPER)))
 
     def remember(self, memory: Any, window: Window) -> _Workers:
         known: _Workers = memory or _Workers()
         for reading in window.readings("value"):
-            known.replicas[reading.worker, reading.tensor] = reading.value
+            if reading.tensor.endswith(NEVER_CALLED_WRAPPER):
+                known.never_called.add(reading.worker)
+            else:
+                known.replicas[reading.worker, reading.tensor] = reading.value
         for tensor, sums in _sums(window).items():
             known.names |= sums.keys()
             _note_agreement(known.agreements, tensor, sums)
@@ -133,7 +142,7 @@ class ReplicaDivergence(Rule, frozen=True, kw_only=True):
         replicated = {tensor: sums for tensor, sums in shared.items() if known.is_replicated(tensor)}
         diverged = [tensor for tensor, sums in replicated.items() if len(set(sums.values())) > 1]
         if diverged:
-            return self._fired(diverged, checksums[diverged[0]], window.step)
+            return self._fired(diverged, checksums[diverged[0]], window.step, known.never_called)
         never_equal = [tensor for tensor, sums in shared.items() if known.were_never_equal(tensor)]
         if never_equal:
             return self._never_equal(never_equal, checksums[never_equal[0]])
@@ -143,13 +152,19 @@ class ReplicaDivergence(Rule, frozen=True, kw_only=True):
             return Undecided("no parameter was equal on all processes at two captures", stage="too few")
         return clear_if_complete(window, "parameters")
 
-    def _fired(self, diverged: list[str], sums: dict[str, float], step: int) -> Fired:
+    def _fired(self, diverged: list[str], sums: dict[str, float], step: int, never_called: set[str]) -> Fired:
         odd = _odd_one(sums)
+        is_uncalled = never_called >= sums.keys()
+        cause = (
+            "; their gradients are not averaged: DistributedDataParallel was never called, but the module in it"
+            if is_uncalled
+            else ""
+        )
         return fired(
             f"{diverged[0]}{and_more(len(diverged) - 1, 'parameter')}: {len(set(sums.values()))} different versions on "
-            f"{len(sums)} workers at step {step}; {odd} differs",
+            f"{len(sums)} workers at step {step}; {odd} differs{cause}",
             *diverged,
-            advice=_ADVICE,
+            advice=_NEVER_CALLED_ADVICE if is_uncalled else _ADVICE,
             evidence={
                 "parameters": len(diverged),
                 "workers": len(sums),

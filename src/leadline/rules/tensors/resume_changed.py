@@ -11,7 +11,16 @@ from statistics import median
 from typing import Any, ClassVar, Final
 
 from leadline.records.formatting import listed, significant
-from leadline.records.names import CHECKS, FIRST_STATE, LOADED_STATE, MOMENT_NORM, NEW_STATE, RESUMED, STARTED_OVER
+from leadline.records.names import (
+    CHECKS,
+    FIRST_STATE,
+    LOADED_STATE,
+    MOMENT_NORM,
+    NEW_STATE,
+    POSSIBLE_CAUSES,
+    RESUMED,
+    STARTED_OVER,
+)
 from leadline.rules import (
     Advice,
     Clear,
@@ -26,6 +35,7 @@ from leadline.rules import (
 )
 from leadline.rules.bounds import Factor
 from leadline.rules.messages import fired
+from leadline.rules.tensors.model_batches import ALL_INPUTS, inputs_by_model
 
 _LOSSES: Final = 5
 """The median of so many losses on each side counts."""
@@ -62,7 +72,7 @@ class _Worker:
     """The latest two of each, with their steps."""
     losses: dict[str, deque[float]] = field(default_factory=dict)
     batches: dict[str, dict[int, bytes]] = field(default_factory=dict)
-    """The first batches by input and step."""
+    """The first batches, over all inputs of a model, by the first of them and step."""
     resumed_step: int | None = None
     parts: list[str] = field(default_factory=list)
     """What was not restored, as text."""
@@ -120,7 +130,7 @@ class ResumeChanged(Rule, frozen=True, kw_only=True):
 
     def needs(self) -> Needs:
         losses = TensorNeed("losses", statistics=("value",), modes=("train",))
-        inputs = TensorNeed("inputs", regex="_input_0$", statistics=("fingerprints",), modes=("train",))
+        inputs = TensorNeed("inputs", regex=ALL_INPUTS, statistics=("fingerprints",), modes=("train",))
         return Needs(
             (
                 losses,
@@ -151,13 +161,13 @@ class ResumeChanged(Rule, frozen=True, kw_only=True):
                 if names:
                     worker.parts.extend(self._of_losses(worker, names))
                     worker.decided_step = window.step
-        for vector in window.vectors("fingerprints"):
-            worker = workers.setdefault(vector.worker, _Worker())
-            batch = vector.values.tobytes()
+        for (name, first), inputs in inputs_by_model(window.vectors("fingerprints")).items():
+            worker = workers.setdefault(name, _Worker())
+            batch = b"".join(vector.values.tobytes() for vector in inputs)
             if window.step < _FIRST_STEPS and worker.resumed_step is None:
-                worker.batches.setdefault(vector.tensor, {})[window.step] = batch
+                worker.batches.setdefault(first, {})[window.step] = batch
             elif worker.resumed_step == window.step:
-                self._compare_batch(worker, vector.tensor, batch, window.step)
+                self._compare_batch(worker, first, batch, window.step)
         return workers
 
     def _resume(self, worker: _Worker, step: int) -> None:
@@ -230,7 +240,8 @@ class ResumeChanged(Rule, frozen=True, kw_only=True):
         if any(worker.decided_step is None for worker in resumed.values()):
             return Undecided(f"fewer than {_LOSSES} losses since it was resumed")
         repeated = [worker.repeated for worker in workers.values() if worker.repeated is not None]
-        return Clear({"remarks": [_remark(*repeated[0])]} if repeated else {})
+        remarks = [_remark(*repeated[0])] if repeated else []
+        return Clear({"remarks": remarks, POSSIBLE_CAUSES: remarks} if remarks else {})
 
     def _lost(self, state: dict[str, float]) -> Iterator[str]:
         """Yield what an optimizer had no more at its first step of the state that was loaded into it.

@@ -11,7 +11,11 @@ import torch
 from torch import nn
 
 from leadline.frameworks.process_memory import process_memory
-from leadline.frameworks.torch.diagnose.process_checks import count_replicas, device_memory
+from leadline.frameworks.torch.diagnose.process_checks import (
+    count_replicas,
+    device_memory,
+    is_wrapper_never_called,
+)
 from leadline.records.names import PROCESS_MEMORY
 
 
@@ -44,5 +48,18 @@ def test_a_single_process_has_no_replicas(tmp_path: Path) -> None:
     torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
     try:
         assert count_replicas([model], model.parameters()) is None
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_a_wrapper_that_was_never_called_is_noted_until_it_is(tmp_path: Path) -> None:
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    try:
+        wrapper = nn.parallel.DistributedDataParallel(nn.Linear(2, 2))
+        wrapper.module(torch.ones(1, 2)).sum().backward()
+        assert is_wrapper_never_called([wrapper])
+        wrapper(torch.ones(1, 2)).sum().backward()
+        assert not is_wrapper_never_called([wrapper])
+        assert not is_wrapper_never_called([wrapper.module])
     finally:
         torch.distributed.destroy_process_group()

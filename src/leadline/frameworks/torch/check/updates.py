@@ -11,7 +11,6 @@ import torch
 from leadline.frameworks.check.outcome import Tested, not_applicable
 from leadline.frameworks.check.updates import (
     EQUAL,
-    FOREIGN,
     MULTIPLES,
     STEPS,
     Gradients,
@@ -48,7 +47,7 @@ def update_size(subject: CheckedStep) -> Tested:
     groups = step.optimizer.param_groups
     if along is None:
         return judge_no_update([group["lr"] for group in groups if "lr" in group], step.step_number, used.evidence)
-    losses, climb = along
+    losses, cosine = along
     update = Update(
         losses,
         lambda: _climb_later(step),
@@ -56,7 +55,7 @@ def update_size(subject: CheckedStep) -> Tested:
         _is_adaptive(step),
         any(group.get("initial_lr", 0) > 2 * group.get("lr", 0) for group in groups),
     )
-    return judge_update(update, used.evidence, climbs=climb > FOREIGN and not is_distributed)
+    return judge_update(update, used.evidence, cosine=cosine, is_shared=is_distributed)
 
 
 def _is_left_over(step: StepCopy, given: Sequence[torch.Tensor | None], total: Sequence[torch.Tensor | None]) -> bool:

@@ -18,13 +18,18 @@ from leadline.frameworks.torch.diagnose.adapters import adapter_checks
 from leadline.frameworks.torch.diagnose.frozen_batch_norms import FrozenBatchNorms
 from leadline.frameworks.torch.diagnose.frozen_groups import FrozenGroups
 from leadline.frameworks.torch.diagnose.loaded_states import LoadedStates, moment_checks
-from leadline.frameworks.torch.diagnose.process_checks import count_replicas, device_memory
-from leadline.frameworks.torch.diagnose.recompilations import Recompilations
+from leadline.frameworks.torch.diagnose.process_checks import (
+    count_replicas,
+    device_memory,
+    is_wrapper_never_called,
+)
+from leadline.frameworks.torch.diagnose.recompilations import NOT_COMPILED, Recompilations
 from leadline.frameworks.torch.diagnose.repeated_modules import repeated_modules
 from leadline.frameworks.torch.diagnose.running_averages import RunningAverages
 from leadline.frameworks.torch.diagnose.schedules import Schedules
 from leadline.frameworks.torch.diagnose.stale_gradients import StaleGradients
 from leadline.frameworks.torch.diagnose.starting_over import StartingOver
+from leadline.frameworks.torch.diagnose.stuck_copies import StuckCopies
 from leadline.frameworks.torch.diagnose.unmanaged_parameters import (
     CalledModules,
     UnmanagedParameters,
@@ -40,7 +45,7 @@ from leadline.frameworks.torch.naming.model_names import (
     parameters_of,
     unwrap,
 )
-from leadline.records.names import REMAINING_STEPS
+from leadline.records.names import ALL_RECOMPILATIONS, NEVER_CALLED_WRAPPER, REMAINING_STEPS
 
 
 class CheckSource(Protocol):
@@ -119,7 +124,7 @@ class LoopChecks:
         self.called = CalledModules()
         """Modules of captured forward passes that belong to no trained model."""
         self._stale_gradients, self._batch_norms = StaleGradients(), FrozenBatchNorms()
-        self._recompilations, self._unmoved = Recompilations(), UnmovedAverages()
+        self._recompilations, self._unmoved, self._stuck = Recompilations(), UnmovedAverages(), StuckCopies()
         self._models: weakref.WeakKeyDictionary[Any, _OptimizerChecks] = weakref.WeakKeyDictionary()
         self._once_held: dict[int, weakref.ref[torch.Tensor]] = {}
         """By id, the parameters of all optimizers that were inspected, also of those that are gone."""
@@ -167,6 +172,7 @@ class LoopChecks:
                 is_trained = True
         if not is_trained and self._models:
             self._unmoved.note(called)
+            self._stuck.note(called)
 
     def loss_without_gradients(self) -> None:
         """Handle a loss that was computed, as one number, without gradients."""
@@ -204,6 +210,9 @@ class LoopChecks:
             results |= source.results()
         if model.replicas is not None:
             results[f"{model.name}/replicas"] = float(model.replicas)
+            roots = (root for reference in model.roots if (root := reference()) is not None)
+            if results[ALL_RECOMPILATIONS] == NOT_COMPILED and is_wrapper_never_called(roots):
+                results[f"{model.name}/{NEVER_CALLED_WRAPPER}"] = 1.0
         frozen = self._batch_norms.count(root for reference in model.roots if (root := reference()) is not None)
         if frozen is not None:
             results[f"{model.name}/frozen_batch_norms"] = float(frozen)
@@ -222,7 +231,7 @@ class LoopChecks:
         roots = (reference() for other in self._models.values() for reference in other.roots)
         trained = [root for root in roots if root is not None]
         self.called.parameters.discard_those_of(trained)
-        results |= self._unmoved.results(trained)
+        results |= self._unmoved.results(trained) | self._stuck.results(trained)
         for unmanaged in (model.unmanaged, self.called.parameters):
             for name, is_outside in unmanaged.find(list(self._models), self._once_held).items():
                 results[f"{name}/outside_optimizers"] = float(is_outside)

@@ -43,6 +43,15 @@ def count_replicas(models: Iterable[torch.nn.Module], parameters: Iterable[torch
     return processes if models and all(_is_replicated(model, processes) for model in models) else UNKNOWN
 
 
+def is_wrapper_never_called(models: Iterable[torch.nn.Module]) -> bool:
+    """Return whether a ``DistributedDataParallel`` among the models has never begun a forward pass with gradients.
+
+    It does not note that it has within a compiled function.
+    """
+    wrappers = [model for model in models if isinstance(model, DistributedDataParallel)]
+    return any(getattr(wrapper, "_lazy_init_ran", True) is False for wrapper in wrappers)
+
+
 def _is_replicated(model: torch.nn.Module, processes: int) -> bool:
     """Return whether a wrapper keeps all parameters of a model equal on all processes."""
     if not isinstance(model, DistributedDataParallel) or model.parameters_to_ignore:

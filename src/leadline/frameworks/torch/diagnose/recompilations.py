@@ -16,7 +16,7 @@ _GUARD: Final = re.compile(r"^\d+/\d+: *(.*?)(?:  +#.*)?$", re.DOTALL)
 _NUMBER: Final = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.])")
 _MAX_LENGTH: Final = 80
 _MAX_FUNCTIONS: Final = 8
-_NOT_COMPILED: Final = -1.0
+NOT_COMPILED: Final = -1.0
 
 
 class Recompilations:
@@ -46,7 +46,7 @@ class Recompilations:
             self._note(compilation, limit)
         worst = sorted(self._counts, key=lambda frame: -self._counts[frame].total())[:_MAX_FUNCTIONS]
         total = sum(counts.total() for counts in self._counts.values())
-        found = {ALL_RECOMPILATIONS: float(total) if self._has_compiled else _NOT_COMPILED}
+        found = {ALL_RECOMPILATIONS: float(total) if self._has_compiled else NOT_COMPILED}
         for frame in worst:
             place = self._places.get(frame, "a function")
             (guard, _), *_ = self._counts[frame].most_common(1)

@@ -66,7 +66,7 @@ RECORDED_CHECKS: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
     "frozen_batch_norms": (_OF_MODES, _ONLY_TORCH),
     facts.CONSECUTIVE_LINEAR: ("the order of layers", frozenset({TORCH, KERAS, TENSORFLOW})),
     facts.IDENTICAL_UNITS: ("units with equal weights", frozenset({TORCH, KERAS})),
-    names.MADE_ANEW: (_OF_STARTS, _ONLY_TORCH),
+    names.MADE_ANEW: (_OF_STARTS, frozenset({TORCH, JAX})),
     names.INITIALIZED_AGAIN: (_OF_STARTS, _ONLY_TORCH),
     names.STATE_NOT_LOADED: (_OF_STARTS, _ONLY_TORCH),
     names.SCHEDULE_NOT_LOADED: (_OF_STARTS, _ONLY_TORCH),

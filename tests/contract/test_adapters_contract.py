@@ -10,6 +10,7 @@ import pytest
 from launching import MXNET, ON_JAX, ON_TENSORFLOW, needs_mxnet
 
 from leadline.frameworks.loaded_adapters import FRAMEWORKS
+from leadline.records.recorded_facts import RECORDED_CHECKS
 from leadline.testing.adapter_contract import AdapterContract
 
 HERE = Path(__file__).parent
@@ -217,6 +218,9 @@ def table() -> str:
     for row in ROWS:
         cells = [", ".join(sorted(modes.get(row, ()), reverse=True)) or "–" for modes in supported.values()]
         lines.append(f"| `{row}` | {' | '.join(cells)} |")
+    for what in dict.fromkeys(what for what, _ in RECORDED_CHECKS.values()):
+        has = frozenset().union(*(frameworks for topic, frameworks in RECORDED_CHECKS.values() if topic == what))
+        lines.append(f"| `checks`: {what} | {' | '.join('train' if name in has else '–' for name in supported)} |")
     steps = [", ".join(f"{count} {mode}" for mode, count in contract.steps.items()) for contract in CONTRACTS.values()]
     return "\n".join([*lines, f"| steps of the contract's training | {' | '.join(steps)} |"])
 

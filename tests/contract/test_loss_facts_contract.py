@@ -7,7 +7,7 @@ from pathlib import Path
 
 from launching import MXNET, ON_JAX, ON_TENSORFLOW, needs_mxnet
 
-from leadline.frameworks.kit.recorded_facts import RECORDED_FACTS
+from leadline.records.recorded_facts import RECORDED_FACTS
 from leadline.testing.adapter_contract import LossFactsContract
 
 HERE = Path(__file__).parent

@@ -80,3 +80,27 @@ def test_indices_beyond_a_table_are_found(tmp_path: Path) -> None:
         "padding": -1.0,
         "within": -1.0,
     }
+
+
+def test_states_of_optimizers_that_are_made_again_are_counted(tmp_path: Path) -> None:
+    """Every second number is the number of trainings that began after the first one."""
+    ended = finish([PYTHON, script("jax_states.py")], tmp_path, env=environment(**ON_JAX, PYTHONPATH=SOURCES))
+    assert ended.status == 0, ended.err
+    assert json.loads(ended.lines[-1]) == {
+        "kept": [0, 0],
+        "every_sixth": [3, 0],
+        "every_step": [22, 0],
+        "of_one_array": [3, 0],
+        "folds": [0, 1],
+        "loaded": [0, 0],
+        "nnx_before": 0,
+        "nnx_after": 7,
+    }
+
+
+@pytest.mark.parametrize("kind", ["linen", "nnx"])
+def test_an_evaluation_in_between_ends_no_training(kind: str, tmp_path: Path) -> None:
+    ended = watched(RULES, PYTHON, script("jax_modes.py"), kind, "healthy", folder=tmp_path, **ON_JAX)
+    assert ended.status == 0, ended.err
+    assert len(ended.run.steps(mode="train")) == 40
+    assert set(ended.run.trainings()) <= {0}

@@ -117,8 +117,13 @@ def frameworks_of(label: str) -> tuple[str, ...]:
 
 def frameworks_of_run(run: str) -> tuple[str, ...]:
     """Return the frameworks that the first worker of a run uses."""
+    return frameworks_of(label_of_run(run))
+
+
+def label_of_run(run: str) -> str:
+    """Return the label of the frameworks that the first worker of a run uses, ``torch 2.13.0``; empty: not known."""
     names = names_in(os.path.join(run, layout.WORKERS))
-    for name in sorted(name for name in names if name.endswith(".json")):
-        document = WorkerDocument.from_dict(read_document(os.path.join(run, layout.WORKERS, name)) or {})
-        return frameworks_of(document.framework)
-    return PYTORCH
+    first = next((name for name in sorted(names) if name.endswith(".json")), None)
+    if first is None:
+        return ""
+    return WorkerDocument.from_dict(read_document(os.path.join(run, layout.WORKERS, first)) or {}).framework

@@ -188,6 +188,7 @@ _GRADIENTS: Final = {
         jax="optimizer.init() on the parameters",
         mxnet="a Trainer with net.collect_params()",
     ),
+    "making_the_optimizer": _term("making the optimizer", jax="initializing the optimizer's state"),
     "freeze": _term(
         "taking it out of the optimizer",
         torch="requires_grad_(False)",

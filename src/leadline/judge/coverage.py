@@ -12,6 +12,7 @@ from leadline.records.formatting import listed
 from leadline.records.names import CHECKS
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.plan import CaptureItem, Schedule
+from leadline.records.recorded_facts import RECORDED_CHECKS, checks_of
 from leadline.records.series import SeriesLayout
 from leadline.statistics.definitions import is_vector
 
@@ -73,7 +74,9 @@ class Coverage:
 
     def why_missing(self, collection: str) -> str:
         """Return in words what is missing of a collection: all of it, or the statistics that the rule needs."""
-        hint = "; not every framework has them" if collection == CHECKS else ""
+        checks = checks_of(self._needs.get(collection, ()))
+        if checks and collection == CHECKS:
+            return f"nothing was recorded of {RECORDED_CHECKS[checks[0]][0]} in this run"
         captured = {
             statistic
             for layout in self._present.values()
@@ -81,12 +84,12 @@ class Coverage:
             if collection in layout.tensors[index].collections
         }
         if not captured:
-            return f"no {collection} were captured{hint}"
+            return f"no {collection} were captured"
         needs = self._needs.get(collection, ())
         names = list(dict.fromkeys(statistic for need in needs for statistic in need.statistics))
         missing = [name for name in names if name not in captured]
         if not missing:
-            return f"none of the {collection} that are needed was captured{hint}"
+            return f"none of the {collection} that are needed was captured"
         return f"{collection} were captured, but without {listed(missing)}"
 
     def sampling(self, last_step: int) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from leadline.analysis.advice import label_of_run
 from leadline.judge.coverage import last_train_step
 from leadline.judge.episodes import Event
 from leadline.judge.model_kind import ModelKind
@@ -20,6 +21,7 @@ from leadline.reader.stream import SharedStreams
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.window import Window
 from leadline.records.plan import CaptureItem, CapturePlan
+from leadline.records.recorded_facts import recorded_framework
 from leadline.records.series import SeriesLayout
 from leadline.rules.rule import Rule
 from leadline.store import layout
@@ -139,7 +141,7 @@ class Evaluator:
         mark: Callable[[str, int], None] | None = None,
         is_over: bool = False,
     ) -> None:
-        self._mark = mark or (lambda alias, step: None)
+        self._mark, self._run = mark or (lambda alias, step: None), run
         self._models = ModelKind()
         self._last_step = -1
         plan = _planned_items(run)
@@ -182,6 +184,8 @@ class Evaluator:
             progress.judged_step, progress.seen = group.feed.judged_step, dict(group.feed.seen)
             damage = [line for line in self._grid.damage if line not in group.feed.damage]
             progress.damage = [*group.feed.damage, *damage]
+        if self._dirty:
+            self._models.framework = recorded_framework(label_of_run(self._run))
         progress.rules = {
             track.alias: track.state(self._models, self._last_step)
             for track in self._tracks

@@ -1,4 +1,4 @@
-"""The kind of model that a run trains: neural networks or boosted trees."""
+"""What a run trains: neural networks or boosted trees, and with which framework."""
 
 from __future__ import annotations
 
@@ -34,9 +34,14 @@ def is_network_collection(collection: str | None) -> bool:
 
 
 class ModelKind:
-    """The kind of model, as far as the captured tensors show it."""
+    """The kind of model, as far as the captured tensors show it.
+
+    Attributes:
+        framework: The framework that trains it, as ``recorded_framework`` returns it.
+    """
 
     def __init__(self) -> None:
+        self.framework = ""
         self.has_network = self.has_trees = False
         self._seen: dict[int, SeriesLayout] = {}
 

@@ -27,6 +27,7 @@ from leadline.reader.window import Scan, Window
 from leadline.records.json_object import JsonObject
 from leadline.records.needs import Needs
 from leadline.records.plan import CaptureItem
+from leadline.records.recorded_facts import why_unrecorded
 from leadline.records.verdict import Fired, Verdict, VerdictTally
 from leadline.rules.rule import Rule
 from leadline.statistics.definitions import is_vector
@@ -223,7 +224,10 @@ class RuleTrack:
         unseen = missing(self.needs, self.coverage, is_of_trees=models.are_trees)
         verdict, why = self.trainings.result(self.tally, self.rule.least_observations, unseen)
         absent = [name for name in self.coverage.missing() if not (models.are_trees and is_network_collection(name))]
-        return ("undecided", self.coverage.why_missing(absent[0])) if verdict == "clear" and absent else (verdict, why)
+        if verdict == "clear" and absent:
+            verdict, why = "undecided", self.coverage.why_missing(absent[0])
+        unrecorded = why_unrecorded(self.needs.tensors, models.framework) if verdict == "undecided" else ""
+        return ("not_applicable", unrecorded) if unrecorded else (verdict, why)
 
 
 def is_scan_time(needs: Needs, scan: Scan) -> bool:

@@ -91,7 +91,7 @@ PARTS: Final = (
         "again, weights that are initialized again, a resumed run that continues otherwise, skipped steps",
         "whether another optimizer or schedule would do better",
         _OF_NETWORKS
-        | {JAX: "learning rate only"}
+        | {JAX: "without weights initialized again and skipped steps"}
         | dict.fromkeys((TENSORFLOW, MXNET), "without optimizers made again and weights initialized again"),
     ),
     CoveredPart(

@@ -14,10 +14,15 @@ from typing import ClassVar, Final, cast
 import pytest
 
 import leadline
-from leadline.frameworks.kit.recorded_facts import RECORDED_FACTS
 from leadline.reader.run import Run
 from leadline.records.loss_facts import FACTS
 from leadline.records.names import CHECKS
+from leadline.records.recorded_facts import (
+    RECORDED_CHECKS,
+    RECORDED_FACTS,
+    UNRECORDED_COLLECTIONS,
+    recorded_framework,
+)
 from leadline.testing import adapter_driver
 from leadline.testing.adapter_driver import ScenarioResult
 
@@ -88,6 +93,11 @@ class AdapterContract:
         actual = {name: run.tensor(name).collections for name in self.members}
         assert {name: collection for name, collection in self.members.items() if collection not in actual[name]} == {}
 
+    def test_collections_that_are_not_recorded_are_absent(self) -> None:
+        (document,) = self.run_of("watched").worker_documents().values()
+        never = UNRECORDED_COLLECTIONS.get(recorded_framework(document.framework), frozenset())
+        assert never.isdisjoint(self.collections())
+
     def test_a_custom_collection_selects_the_norm_of_all_gradients(self) -> None:
         has_norms = "gradient_norms" in self.collections()
         run = self.run_of("selected")
@@ -133,10 +143,12 @@ class AdapterContract:
 class LossFactsContract:
     """The promise of an adapter about loss calls: it records the facts that ``RECORDED_FACTS`` names, and no others.
 
+    The checks that it records are those that ``RECORDED_CHECKS`` names.
+
     Attributes:
         python: The interpreter that has the framework.
         training: A file for ``leadline.testing.adapter_driver``, with losses that show each of these facts.
-        framework: The key of ``leadline.frameworks.kit.recorded_facts.RECORDED_FACTS``.
+        framework: The key of ``leadline.records.recorded_facts.RECORDED_FACTS``.
     """
 
     python: ClassVar[str]
@@ -149,6 +161,15 @@ class LossFactsContract:
         recorded = {name.rpartition("/")[2] for name in run.tensor_names(collection=CHECKS)} & set(FACTS)
         declared = RECORDED_FACTS[self.framework]
         assert recorded == declared, f"missing: {sorted(declared - recorded)}, further: {sorted(recorded - declared)}"
+
+    @pytest.mark.slow
+    def test_every_recorded_check_is_in_the_table(self) -> None:
+        run = leadline.open_run(_drive(self.python, str(self.training), "watched")["run"])
+        (document,) = run.worker_documents().values()
+        assert recorded_framework(document.framework) == self.framework
+        recorded = {name.rpartition("/")[2] for name in run.tensor_names(collection=CHECKS)} & RECORDED_CHECKS.keys()
+        assert {check for check in recorded if self.framework not in RECORDED_CHECKS[check][1]} == set()
+        assert "rss_bytes" in recorded
 
 
 @lru_cache(maxsize=64)

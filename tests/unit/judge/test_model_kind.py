@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tree_scenarios import importances, loss
 
+import leadline
 from leadline.judge.evaluator import Evaluator
 from leadline.records.series import TensorInfo
 from leadline.rules.registry import DEFAULT, find_rule
@@ -95,6 +96,63 @@ def test_tree_rules_are_not_applicable_to_networks(tmp_path: Path) -> None:
     }
     assert {name: state["verdict"] for name, state in found.items()} == expected
     assert found["tree_depth"]["why"] == "no boosted trees are trained"
+
+
+@pytest.mark.parametrize(
+    ("label", "not_applicable", "undecided"),
+    [
+        (
+            "jax 0.10.2",
+            {
+                "consecutive_linear": "Leadline does not record the order of layers for JAX",
+                "broken_averages": "Leadline does not record averages of normalizations for JAX",
+                "recompilation": "Leadline does not record compiling again for JAX",
+                "skipped_steps": "Leadline does not record hyperparameters for JAX",
+            },
+            {"eval_in_train_mode": "nothing was recorded of the modes of layers in this run"},
+        ),
+        (
+            "tensorflow 2.21.0 (Keras 3.15.1)",
+            {"recompilation": "Leadline does not record compiling again for TensorFlow"},
+            {
+                "consecutive_linear": "nothing was recorded of the order of layers in this run",
+                "skipped_steps": "no hyperparameters were captured",
+            },
+        ),
+        (
+            "torch 2.13.0, jax 0.10.2",
+            {},
+            {"recompilation": "nothing was recorded of compiling again in this run"},
+        ),
+    ],
+)
+def test_what_a_framework_never_records_is_not_applicable_and_what_a_run_lacks_undecided(
+    tmp_path: Path, label: str, not_applicable: dict[str, str], undecided: dict[str, str]
+) -> None:
+    steps = [Capture(step, {"loss": {"value": 1.0}, "a.weight": {"l2": 1.0}}) for step in range(20)]
+    writer = RunWriter(tmp_path / "run").write_all(steps).end()
+    writer.write_worker("rank0-1", framework=label, state="ended")
+    (document,) = leadline.open_run(writer.path).worker_documents().values()
+    assert document.framework == label
+    rules = [(name, find_rule(name)()) for name in not_applicable | undecided]
+    found = Evaluator(writer.path, rules, started_ns=START_NS).advance(is_over=True).rules
+    assert {name: state["why"] for name, state in found.items() if state["verdict"] == "not_applicable"} == (
+        not_applicable
+    )
+    assert {name: state["why"] for name, state in found.items() if state["verdict"] == "undecided"} == undecided
+
+
+def test_a_check_that_was_recorded_all_the_same_is_judged(tmp_path: Path) -> None:
+    name = "loss/consecutive_linear"
+    steps = [
+        Capture(0, {"loss": {"value": 1.0}}),
+        Capture(1, {name: {"value": 0.0}}, infos={name: TensorInfo(name, ("checks",), ())}),
+    ]
+    writer = RunWriter(tmp_path / "run").write_all(steps).end()
+    writer.write_worker("rank0-1", framework="jax 0.10.2", state="ended")
+    rule = find_rule("consecutive_linear")()
+    found = Evaluator(writer.path, [("it", rule)], started_ns=START_NS).advance(is_over=True).rules["it"]
+    assert found["verdict"] == "clear"
 
 
 def test_importances_alone_identify_boosted_trees(tmp_path: Path) -> None:

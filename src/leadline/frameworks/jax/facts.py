@@ -179,7 +179,7 @@ class LossPlace(NamedTuple):
         leaf = tree
         for key in self.path:
             if hasattr(key, "idx"):
-                leaf = leaf[key.idx]
+                leaf = leaf[key.idx] if isinstance(leaf, (tuple, list)) else _children(leaf)[key.idx]
             elif type(key).__name__ == "DictKey":
                 leaf = leaf[key.key]
             elif hasattr(key, "name"):
@@ -187,6 +187,12 @@ class LossPlace(NamedTuple):
             else:
                 return jax.tree_util.tree_leaves(tree)[self.position]
         return leaf
+
+
+def _children(node: Any) -> Sequence[Any]:
+    """Return what a node of a tree holds; what it returns for an index may be something else."""
+    flattened = jax.tree_util.default_registry.flatten_one_level(node)
+    return list(flattened[0]) if flattened is not None else ()
 
 
 def places_in(tree: Any, positions: Sequence[int]) -> list[LossPlace]:

@@ -11,8 +11,8 @@ from leadline.frameworks.jax import compatibility, kernels
 from leadline.frameworks.jax.loss_calls import TracedLossCall
 from leadline.frameworks.kit.array_verbs import ArrayVerbs
 from leadline.frameworks.kit.loss_facts import label_facts, probability_facts
-from leadline.frameworks.kit.recorded_facts import LABEL_FACTS, PROBABILITY_FACTS
 from leadline.records.plan import CaptureItem
+from leadline.records.recorded_facts import LABEL_FACTS, PROBABILITY_FACTS
 
 LOSS_FACTS: Final = CaptureItem("checks", statistics=("value",))
 """What selects the numbers of loss calls."""

@@ -8,8 +8,9 @@ from leadline.frameworks.jax.chain import Chain
 from leadline.frameworks.jax.initial_parameters import InitialParameters
 from leadline.frameworks.jax.jit_wrapper import JitWrapper
 from leadline.frameworks.jax.replay import Programs
-from leadline.frameworks.jax.step_calls import EagerCall, JittedCall
+from leadline.frameworks.jax.step_calls import EagerCall, JittedCall, StepOwner
 from leadline.instrumentation.guard import Facts
+from leadline.records.names import MADE_ANEW
 
 
 class ProgramChecks:
@@ -37,4 +38,10 @@ class ProgramChecks:
         """Return the checks of a train step."""
         keys, modes = self._keys.call(call.random_keys), self._modes.call(call.mode_checks)
         indices = self._indices.call(call.table_indices)
-        return {**(keys or {}), **(modes or {}), **(indices or {}), **self._initial.checks}
+        return {**(keys or {}), **(modes or {}), **(indices or {}), **self._initial.checks, **_made_anew(call.owner)}
+
+
+def _made_anew(owner: StepOwner) -> dict[str, float]:
+    """Return the check of how often the state of a training's optimizer was made again."""
+    states = owner.current.chain.states
+    return {f"{owner.prefix}optimizer/{MADE_ANEW}": float(states.made_anew)} if states.is_followed else {}

@@ -15,6 +15,7 @@ from leadline.frameworks.keras.callback_lists import follow_callbacks
 from leadline.frameworks.keras.frozen import frozen_parameters
 from leadline.frameworks.labels import Labels
 from leadline.frameworks.patches import Patches
+from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.training_description import TrainingDescription
 from leadline.instrumentation.guard import Guard
 from leadline.records.names import Family
@@ -100,6 +101,8 @@ class KerasAdapter:
 
         def end(optimizer: Any) -> None:
             callbacks.timeline.end_update()
+            if callbacks.wants_checks():
+                callbacks.record_checks(process_memory())
             callbacks.after_update(optimizer, is_skipped=False)
 
         def make_apply(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -171,5 +174,5 @@ def _end_batch_without_update(callbacks: StepCallbacks, model: Any) -> None:
         return
     callbacks.before_update(model.optimizer)
     if callbacks.wants_checks():
-        callbacks.record_checks(checks)
+        callbacks.record_checks({**process_memory(), **checks})
     callbacks.after_update(model.optimizer, is_skipped=False)

@@ -13,7 +13,7 @@ from leadline.rules.messages import and_more, fired, suspected
 _EVERY: Final = 10
 _REMARKED: Final = (STATE_NOT_LOADED, SCHEDULE_NOT_LOADED)
 _ANEW_ADVICE: Final = Advice(
-    "making the optimizer once, before the first epoch (a scheduler changes its learning rate); usually it is made "
+    "{making_the_optimizer} once, before the first epoch (a schedule changes its learning rate); usually this is done "
     "inside of the loop over the epochs, or by a function that trains for one"
 )
 _INITIALIZED_ADVICE: Final = Advice(
@@ -34,12 +34,13 @@ class LostProgress(Rule, frozen=True, kw_only=True):
         class, made with the same settings, but for a learning rate that differs by less than a factor of 2, over the
         same parameters as its last step had left them, with an empty state, where that class gathers one (moments,
         momentum, counts), after fewer than 1,000 steps of the one before; a state that is lost more rarely costs
-        little. Fires too if a parameter was initialized, by a function of ``torch.nn.init``, at least ``patience``
-        times between updates of one optimizer. Undecided while one of the counts is between 1 and that. At the end of a
-        run it remarks that an optimizer began without a state, although the file that its model was loaded from has one
-        of an optimizer with as many parameters; and that an optimizer began with a loaded state of several steps, and
-        its schedule, from the same initial rate, at step 0, although such a file has the state of a schedule at a later
-        one.
+        little. In JAX an optimizer is made anew where a compiled step is given the parameters that the last one has
+        returned, and a state whose count is 0 and another array than the one returned. Fires too if a parameter was
+        initialized, by a function of ``torch.nn.init``, at least ``patience`` times between updates of one optimizer.
+        Undecided while one of the counts is between 1 and that. At the end of a run it remarks that an optimizer began
+        without a state, although the file that its model was loaded from has one of an optimizer with as many
+        parameters; and that an optimizer began with a loaded state of several steps, and its schedule, from the same
+        initial rate, at step 0, although such a file has the state of a schedule at a later one.
     Not a number:
         Only these counts are evaluated.
     Blind spots:
@@ -49,7 +50,8 @@ class LostProgress(Rule, frozen=True, kw_only=True):
         Weights that are copied, loaded or set without ``torch.nn.init`` are not seen. Resets of a part of the model
         that are meant to help (of dead codes, of the last layers in reinforcement learning) fire if they use it. A
         model that was loaded from a checkpoint in order to train it on other data needs no state: the remark is for
-        trainings that go on. Only PyTorch's optimizers are observed.
+        trainings that go on. Only PyTorch's optimizers and states of optax are observed; a state that a compiled step
+        itself initializes is not.
     Args:
         patience: Optimizers in a row, or initializations of a parameter, >= 1.
     Source:

@@ -75,7 +75,7 @@ def main():
     model.eval()
     answers = model.generate(test[:, :6], 3)[:, 6:]
     right = 0
-    for answer, row in zip(answers, test):
+    for answer, row in zip(answers, test, strict=True):
         given = "".join(SYMBOLS[i] for i in answer).split(".")[0]
         wanted = "".join(SYMBOLS[i] for i in row[6:]).split(".")[0]
         right += given == wanted

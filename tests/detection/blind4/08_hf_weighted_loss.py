@@ -10,7 +10,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 FIXED = len(sys.argv) > 1 and sys.argv[1] == "fixed"
 set_seed(0)
 torch.set_num_threads(1)
-SYMBOLS = list("0123456789") + ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+SYMBOLS = [*"0123456789", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 SYMBOLS += [".", ":", "<bos>", "<eos>"]
 INDEX = {symbol: i for i, symbol in enumerate(SYMBOLS)}
 

@@ -27,7 +27,7 @@ def build_tokenizer():
 def pretrain(model):
     """The base model has seen the words in their order, upwards and downwards."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for step in range(300):
+    for _ in range(300):
         start = torch.randint(WORDS, (32, 1))
         stride = torch.randint(0, 2, (32, 1)) * 2 - 1
         ids = (start + stride * torch.arange(6)) % WORDS + 5
@@ -51,7 +51,7 @@ def accuracy(model, tokenizer, kind):
     with torch.no_grad():
         answers = model(**prompts).logits[:, -1].argmax(-1)
     words = tokenizer.convert_ids_to_tokens(answers.tolist())
-    return sum(word == row.strip() for word, row in zip(words, rows["completion"])) / WORDS
+    return sum(word == row.strip() for word, row in zip(words, rows["completion"], strict=True)) / WORDS
 
 
 def train(model, tokenizer, kind, folder, peft_config=None):

@@ -43,7 +43,7 @@ def pretrain(model, tokenizer):
 def correct_answer(completions, solution, **kwargs):
     """1 where the completion ends in the right answer."""
     rewards = []
-    for completion, wanted in zip(completions, solution):
+    for completion, wanted in zip(completions, solution, strict=True):
         words = completion.split()
         given = words[words.index("answer") + 1 :][:1] if "answer" in words else []
         rewards.append(float(given == [wanted]))

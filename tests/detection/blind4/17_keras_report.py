@@ -74,7 +74,7 @@ def main():
     matrix = np.zeros((len(CLASSES), len(CLASSES)), int)
     np.add.at(matrix, (y_true, y_pred), 1)
     print("rows: true class, columns: predicted class")
-    for name, row in zip(CLASSES, matrix):
+    for name, row in zip(CLASSES, matrix, strict=True):
         precision = row[CLASSES.index(name)] / max(matrix[:, CLASSES.index(name)].sum(), 1)
         print(f"{name:>8}", row, f"recall {row[CLASSES.index(name)] / row.sum():.2f} precision {precision:.2f}")
     print(f"accuracy in the report {np.trace(matrix) / matrix.sum():.3f}")

@@ -9,10 +9,41 @@ from keras import layers
 
 FIXED = len(sys.argv) > 1 and sys.argv[1] == "fixed"
 keras.utils.set_random_seed(0)
-GOOD = "lovely brilliant superb charming delightful moving funny wonderful".split()
-BAD = "dull awful boring clumsy terrible weak tedious horrible".split()
-NOUNS = "plot acting music script cast ending camera dialogue scene story pace director".split()
-FILLERS = "the a was with and really quite somewhat rather found i think we all in this film".split()
+GOOD = ["lovely", "brilliant", "superb", "charming", "delightful", "moving", "funny", "wonderful"]
+BAD = ["dull", "awful", "boring", "clumsy", "terrible", "weak", "tedious", "horrible"]
+NOUNS = [
+    "plot",
+    "acting",
+    "music",
+    "script",
+    "cast",
+    "ending",
+    "camera",
+    "dialogue",
+    "scene",
+    "story",
+    "pace",
+    "director",
+]
+FILLERS = [
+    "the",
+    "a",
+    "was",
+    "with",
+    "and",
+    "really",
+    "quite",
+    "somewhat",
+    "rather",
+    "found",
+    "i",
+    "think",
+    "we",
+    "all",
+    "in",
+    "this",
+    "film",
+]
 
 
 def write_reviews(count, seed):

@@ -8,7 +8,21 @@ import xgboost as xgb
 
 FIXED = len(sys.argv) > 1 and sys.argv[1] == "fixed"
 CITIES = [
-    f"city_{name}" for name in "aachen berlin bonn bremen dresden erfurt essen halle jena kiel koeln mainz".split()
+    f"city_{name}"
+    for name in [
+        "aachen",
+        "berlin",
+        "bonn",
+        "bremen",
+        "dresden",
+        "erfurt",
+        "essen",
+        "halle",
+        "jena",
+        "kiel",
+        "koeln",
+        "mainz",
+    ]
 ]
 KINDS = ["attic", "basement", "flat", "house", "loft", "studio"]
 CATEGORICAL = ["city", "kind"]

@@ -63,7 +63,7 @@ def main():
 
     model = make_model(0)
     model.fit(x, y, feature_name=COLUMNS)
-    importance = sorted(zip(model.feature_importances_.tolist(), COLUMNS), reverse=True)
+    importance = sorted(zip(model.feature_importances_.tolist(), COLUMNS, strict=True), reverse=True)
     print("importance:", ", ".join(f"{name} {count}" for count, name in importance))
     new_x, new_y = experiments(500, 1)
     predicted = model.predict(new_x)

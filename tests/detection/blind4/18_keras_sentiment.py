@@ -11,39 +11,8 @@ FIXED = len(sys.argv) > 1 and sys.argv[1] == "fixed"
 keras.utils.set_random_seed(0)
 GOOD = ["lovely", "brilliant", "superb", "charming", "delightful", "moving", "funny", "wonderful"]
 BAD = ["dull", "awful", "boring", "clumsy", "terrible", "weak", "tedious", "horrible"]
-NOUNS = [
-    "plot",
-    "acting",
-    "music",
-    "script",
-    "cast",
-    "ending",
-    "camera",
-    "dialogue",
-    "scene",
-    "story",
-    "pace",
-    "director",
-]
-FILLERS = [
-    "the",
-    "a",
-    "was",
-    "with",
-    "and",
-    "really",
-    "quite",
-    "somewhat",
-    "rather",
-    "found",
-    "i",
-    "think",
-    "we",
-    "all",
-    "in",
-    "this",
-    "film",
-]
+NOUNS = ["plot", "acting", "music", "script", "cast", "ending", "camera", "dialogue", "scene", "story", "pace"]
+FILLERS = ["the", "a", "was", "with", "and", "really", "quite", "rather", "found", "i", "think", "we", "all", "in"]
 
 
 def write_reviews(count, seed):

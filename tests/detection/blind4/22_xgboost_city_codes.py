@@ -7,23 +7,7 @@ import pandas as pd
 import xgboost as xgb
 
 FIXED = len(sys.argv) > 1 and sys.argv[1] == "fixed"
-CITIES = [
-    f"city_{name}"
-    for name in [
-        "aachen",
-        "berlin",
-        "bonn",
-        "bremen",
-        "dresden",
-        "erfurt",
-        "essen",
-        "halle",
-        "jena",
-        "kiel",
-        "koeln",
-        "mainz",
-    ]
-]
+CITIES = ["aachen", "berlin", "bonn", "bremen", "dresden", "erfurt", "essen", "halle", "jena", "kiel", "koeln", "mainz"]
 KINDS = ["attic", "basement", "flat", "house", "loft", "studio"]
 CATEGORICAL = ["city", "kind"]
 
@@ -31,8 +15,8 @@ CATEGORICAL = ["city", "kind"]
 def load_listings(count, seed, cities, kinds):
     """One export of the portal, which holds what was on offer at that time."""
     rng = np.random.default_rng(seed)
-    level = dict(zip(CITIES, np.random.default_rng(5).permutation(np.linspace(6, 22, len(CITIES)))))
-    factor = dict(zip(KINDS, [0.9, 0.7, 1.0, 1.3, 1.5, 1.2]))
+    level = dict(zip(CITIES, np.random.default_rng(5).permutation(np.linspace(6, 22, len(CITIES))), strict=True))
+    factor = dict(zip(KINDS, [0.9, 0.7, 1.0, 1.3, 1.5, 1.2], strict=True))
     table = pd.DataFrame(
         {
             "city": rng.choice(cities, count),
@@ -60,7 +44,7 @@ def encode(table, categories):
 def main():
     train, rent = load_listings(12000, 0, CITIES, KINDS)
     # the new export has no listings of two cities and none of basements
-    new_cities = [city for city in CITIES if city not in ("city_berlin", "city_essen")]
+    new_cities = [city for city in CITIES if city not in ("berlin", "essen")]
     test, test_rent = load_listings(3000, 1, new_cities, [kind for kind in KINDS if kind != "basement"])
     categories = {column: sorted(train[column].unique()) for column in CATEGORICAL}
 

@@ -75,10 +75,10 @@ def main():
     with torch.no_grad():
         hidden = model.encoder(test)
         logits = model.decoder(model.mu(hidden))
-    wrong = ((logits > 0) != (test > 0.5)).float().mean().item()
+    differing = ((logits > 0) != (test > 0.5)).float().mean().item()
     spread = logits.sigmoid().std(0).mean().item()
     print(f"pixels differ from picture to picture by {spread:.4f}")
-    print(f"test pixels rebuilt wrongly {wrong:.4f}")
+    print(f"test pixels rebuilt differently {differing:.4f}")
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def build_model():
 
 
 def main():
-    x, y = load_all(500, seed=0)
+    x, y = load_all(800, seed=0)
     if FIXED:
         order = np.random.default_rng(0).permutation(len(x))
         x, y = x[order], y[order]

@@ -67,7 +67,7 @@ def main():
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
     )
-    model.fit(train_ds, validation_data=val_ds, epochs=10, verbose=2)
+    model.fit(train_ds, validation_data=val_ds, epochs=14, verbose=2)
 
     y_pred = np.argmax(model.predict(test_ds, verbose=0), axis=1)
     y_true = np.concatenate([labels for _, labels in test_ds])

@@ -42,19 +42,19 @@ def encode(table, categories):
 
 
 def main():
-    train, rent = load_listings(12000, 0, CITIES, KINDS)
+    train, rent = load_listings(60000, 0, CITIES, KINDS)
     # the new export has no listings of two cities and none of basements
     new_cities = [city for city in CITIES if city not in ("berlin", "essen")]
     test, test_rent = load_listings(3000, 1, new_cities, [kind for kind in KINDS if kind != "basement"])
     categories = {column: sorted(train[column].unique()) for column in CATEGORICAL}
 
     x, test_x = encode(train, categories), encode(test, categories)
-    dtrain = xgb.DMatrix(x[:10000], rent[:10000])
-    dval = xgb.DMatrix(x[10000:], rent[10000:])
+    dtrain = xgb.DMatrix(x[:50000], rent[:50000])
+    dval = xgb.DMatrix(x[50000:], rent[50000:])
     dtest = xgb.DMatrix(test_x, test_rent)
     parameters = {
         "objective": "reg:squarederror",
-        "eta": 0.05,
+        "eta": 0.03,
         "max_depth": 7,
         "subsample": 0.8,
         "seed": 0,
@@ -63,7 +63,7 @@ def main():
     booster = xgb.train(
         parameters,
         dtrain,
-        num_boost_round=700,
+        num_boost_round=1500,
         evals=[(dtrain, "train"), (dval, "val")],
         early_stopping_rounds=50,
         verbose_eval=100,

@@ -38,17 +38,17 @@ def calibration(probability, label):
 
 
 def main():
-    x, y = load_credits(6000, 0)
+    x, y = load_credits(9000, 0)
     test_x, test_y = load_credits(4000, 1)
-    dtrain = xgb.DMatrix(x[:4500], y[:4500])
-    dval = xgb.DMatrix(x[4500:], y[4500:])
+    dtrain = xgb.DMatrix(x[:7000], y[:7000])
+    dval = xgb.DMatrix(x[7000:], y[7000:])
     dtest = xgb.DMatrix(test_x)
 
     evals = [(dtrain, "train"), (dval, "eval")] if FIXED else [(dval, "eval"), (dtrain, "train")]
     parameters = {
         "objective": "binary:logistic",
         "eval_metric": "logloss",
-        "eta": 0.1,
+        "eta": 0.05,
         "max_depth": 6,
         "subsample": 0.8,
         "colsample_bytree": 0.8,
@@ -58,10 +58,10 @@ def main():
     booster = xgb.train(
         parameters,
         dtrain,
-        num_boost_round=1500,
+        num_boost_round=4000,
         evals=evals,
         early_stopping_rounds=50,
-        verbose_eval=100,
+        verbose_eval=200,
     )
     print(f"best iteration {booster.best_iteration}, best score {booster.best_score:.4f}")
     probability = booster.predict(dtest, iteration_range=(0, booster.best_iteration + 1))

@@ -15,6 +15,7 @@ logging.getLogger("transformers").setLevel(logging.ERROR)
 set_seed(0)
 torch.set_num_threads(1)
 DIGITS = 6
+THOUGHTS = " ".join(["think"] * 8)
 
 
 def build_tokenizer():
@@ -27,11 +28,11 @@ def build_tokenizer():
 def pretrain(model, tokenizer):
     """The model knows the form of an answer, but guesses the digit."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(150):
+    for _ in range(200):
         texts = []
         for _ in range(32):
             a, guess = torch.randint(DIGITS, (2,)).tolist()
-            texts.append(f"question d{a} think think think so answer d{guess} <eos>")
+            texts.append(f"question d{a} {THOUGHTS} so answer d{guess} <eos>")
         ids = tokenizer(texts, return_tensors="pt")["input_ids"]
         loss = model(input_ids=ids, labels=ids).loss
         optimizer.zero_grad()
@@ -56,7 +57,7 @@ def accuracy(model, tokenizer):
     for digit in range(DIGITS):
         prompt = tokenizer(f"question d{digit}", return_tensors="pt", return_token_type_ids=False)
         prompt = {name: value.repeat(20, 1) for name, value in prompt.items()}
-        output = model.generate(**prompt, max_new_tokens=8, do_sample=True)[:, 2:]
+        output = model.generate(**prompt, max_new_tokens=16, do_sample=True)[:, 2:]
         texts = tokenizer.batch_decode(output, skip_special_tokens=True)
         right += sum(correct_answer(texts, [f"d{(digit + 1) % DIGITS}"] * 20))
     return right / (20 * DIGITS)
@@ -84,11 +85,12 @@ def main():
             output_dir=folder,
             per_device_train_batch_size=48,
             num_generations=8,
-            max_completion_length=10 if FIXED else 5,
-            max_steps=60,
-            learning_rate=3e-3,
+            max_completion_length=16 if FIXED else 6,
+            max_steps=150,
+            learning_rate=1e-3,
+            lr_scheduler_type="constant",
             beta=0.0,
-            logging_steps=5,
+            logging_steps=10,
             save_strategy="no",
             report_to=[],
             use_cpu=True,

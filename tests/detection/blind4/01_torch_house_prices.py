@@ -55,7 +55,7 @@ def main():
 
     model = PriceNet()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    for epoch in range(40):
+    for epoch in range(70):
         model.train()
         total = 0.0
         for x, y in train_loader:
@@ -64,7 +64,7 @@ def main():
             loss.backward()
             optimizer.step()
             total += loss.item()
-        if epoch % 5 == 4:
+        if epoch % 10 == 9:
             print(f"epoch {epoch + 1}: train rmse {total / len(train_loader):.4f}")
 
     model.eval()

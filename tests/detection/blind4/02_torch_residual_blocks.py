@@ -63,8 +63,8 @@ def main():
 
     model = ResidualMLP()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=1e-4)
-    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=80)
-    for epoch in range(80):
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=140)
+    for epoch in range(140):
         model.train()
         shuffled = torch.randperm(len(train_x))
         total = 0.0
@@ -75,7 +75,7 @@ def main():
             optimizer.step()
             total += loss.item() * len(batch)
         scheduler.step()
-        if epoch % 10 == 9:
+        if epoch % 20 == 19:
             print(f"epoch {epoch + 1}: loss {total / len(train_x):.4f} val {accuracy(model, test_x, test_y):.3f}")
     print(f"test accuracy {accuracy(model, test_x, test_y):.3f}")
 

@@ -55,7 +55,7 @@ def main():
     train, test = pictures[:3000], pictures[3000:]
     model = VAE()
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
-    for epoch in range(40):
+    for epoch in range(80):
         model.train()
         losses, rebuilt = 0.0, 0.0
         batches = torch.randperm(len(train)).split(100)
@@ -68,7 +68,7 @@ def main():
             optimizer.step()
             losses += loss.item() / len(batches)
             rebuilt += bce.item() / len(batches)
-        if epoch % 5 == 4:
+        if epoch % 10 == 9:
             print(f"epoch {epoch + 1}: loss {losses:.4f} reconstruction {rebuilt:.4f}")
 
     model.eval()

@@ -48,7 +48,7 @@ def pretrain(path):
     x, agree = readings(12000)
     model = nn.DataParallel(Classifier(agree.shape[1]))
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
-    for epoch in range(12):
+    for epoch in range(20):
         total = 0.0
         for batch in torch.randperm(len(x)).split(100):
             loss = F.binary_cross_entropy_with_logits(model(x[batch]), agree[batch])
@@ -57,7 +57,7 @@ def pretrain(path):
             optimizer.step()
             total += loss.item() * len(batch)
         print(f"pretraining epoch {epoch + 1}: loss {total / len(x):.4f}")
-    torch.save({"epoch": 12, "state_dict": model.state_dict()}, path)
+    torch.save({"epoch": 20, "state_dict": model.state_dict()}, path)
 
 
 def finetune(path):

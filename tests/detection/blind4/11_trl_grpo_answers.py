@@ -26,18 +26,21 @@ def build_tokenizer():
 
 
 def pretrain(model, tokenizer):
-    """The model knows the form of an answer, but guesses the digit."""
+    """The model knows the form of an answer, but is right about half of the time."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(200):
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=500)
+    for _ in range(500):
         texts = []
         for _ in range(32):
             a, guess = torch.randint(DIGITS, (2,)).tolist()
+            guess = (a + 1) % DIGITS if torch.rand(()) < 0.4 else guess
             texts.append(f"question d{a} {THOUGHTS} so answer d{guess} <eos>")
         ids = tokenizer(texts, return_tensors="pt")["input_ids"]
         loss = model(input_ids=ids, labels=ids).loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        scheduler.step()
     print(f"supervised start: loss {loss.item():.4f}")
 
 
@@ -86,8 +89,8 @@ def main():
             per_device_train_batch_size=48,
             num_generations=8,
             max_completion_length=16 if FIXED else 6,
-            max_steps=150,
-            learning_rate=1e-3,
+            max_steps=100,
+            learning_rate=5e-4,
             lr_scheduler_type="constant",
             beta=0.0,
             logging_steps=10,

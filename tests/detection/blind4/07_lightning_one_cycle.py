@@ -15,8 +15,8 @@ warnings.filterwarnings("ignore")
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 L.seed_everything(0)
 torch.set_num_threads(1)
-EPOCHS = 8
-MAX_LR = 0.1
+EPOCHS = 6
+MAX_LR = 0.02
 
 
 def make_images(count):
@@ -80,9 +80,9 @@ class LineNet(L.LightningModule):
 
 
 def main():
-    images, labels = make_images(5000)
-    train = DataLoader(TensorDataset(images[:4000], labels[:4000]), batch_size=64, shuffle=True)
-    val = DataLoader(TensorDataset(images[4000:], labels[4000:]), batch_size=250)
+    images, labels = make_images(13000)
+    train = DataLoader(TensorDataset(images[:12000], labels[:12000]), batch_size=256, shuffle=True)
+    val = DataLoader(TensorDataset(images[12000:], labels[12000:]), batch_size=250)
     model = LineNet(MAX_LR)
     trainer = L.Trainer(
         max_epochs=EPOCHS,

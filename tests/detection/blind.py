@@ -89,6 +89,7 @@ SETS: Final = {
         BlindSet(HERE / "blind", {"mistake": mistaken, "twin": repaired}, "# Blind set\n", _HEAD),
         BlindSet(HERE / "blind2", _SWITCHED, "\n## Second set\n"),
         BlindSet(HERE / "blind3", _SWITCHED, "\n## Third set\n"),
+        BlindSet(HERE / "blind4", _SWITCHED, "\n## Fourth set\n"),
     )
 }
 

@@ -234,8 +234,11 @@ def test_possible_causes_of_all_trainings_are_among_the_remarks() -> None:
     trainings, fact = Trainings(), "gradients were clipped at 3 steps"
     trainings.begin({"rank0-1"}, 9, VerdictTally(), 1, {"remarks": ["too short", fact], "possible_causes": [fact]})
     assert trainings.product({"remarks": ["too short"]}) == {
-        "remarks": ["in training 2 of 2, and with other numbers in 1 other, too short", f"in training 1 of 2, {fact}"],
-        "possible_causes": [f"in training 1 of 2, {fact}"],
+        "remarks": [
+            "in 2 of 2 trainings (the numbers are those of training 2): too short",
+            f"in training 1 of 2: {fact}",
+        ],
+        "possible_causes": [f"in training 1 of 2: {fact}"],
     }
 
 

@@ -21,6 +21,7 @@ from leadline.frameworks.torch.check.learning import _permuted
 from leadline.frameworks.torch.check.loss_calls import targets_of
 from leadline.frameworks.torch.check.probes import in_order
 from leadline.frameworks.torch.check.ranges import out_of_reach
+from leadline.frameworks.torch.check.step_copy import planned_rate
 from leadline.frameworks.torch.check.step_tape import RecordedCall, plain_values
 from leadline.records.check_result import PROBES
 
@@ -256,3 +257,18 @@ def test_the_positions_that_strided_layers_leave_over_are_no_features(length: in
     assert not is_left_over([0], sequence, [STRIDED])
     assert not is_left_over(range(length - 4, length), sequence, [STRIDED])
     assert not is_left_over([length - 1], sequence, [torch.nn.Linear(length, 2)])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "planned"),
+    [
+        (lambda optimizer: torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.5, total_steps=100), 0.5),
+        (lambda optimizer: torch.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.001, max_lr=0.3), 0.3),
+        (lambda optimizer: torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.01), 0.1),
+        (lambda optimizer: None, 0.1),
+    ],
+)
+def test_the_rate_that_a_schedule_raises_to(schedule: Any, planned: float) -> None:
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    schedule(optimizer)
+    assert planned_rate(optimizer.param_groups[0]) == planned

@@ -35,7 +35,7 @@ from leadline.frameworks.torch.check.batch import Batch, Input
 from leadline.frameworks.torch.check.loss_calls import constant_loss, loss_calls, target_of
 from leadline.frameworks.torch.check.outcome import CheckedStep
 from leadline.frameworks.torch.check.ranges import out_of_reach
-from leadline.frameworks.torch.check.step_copy import StepCopy, Values
+from leadline.frameworks.torch.check.step_copy import StepCopy, Values, planned_rate
 from leadline.frameworks.torch.check.step_tape import RecordedCall
 
 _CLIPPED: Final = 0.98
@@ -180,8 +180,8 @@ def _own_curve(subject: CheckedStep, steps: int, gradients: Sequence[torch.Tenso
     rates = [group["lr"] for group in optimizer.param_groups if "lr" in group]
     try:
         for group in optimizer.param_groups:
-            if "lr" in group and "initial_lr" in group:
-                group["lr"] = max(group["lr"], group["initial_lr"])
+            if "lr" in group:
+                group["lr"] = planned_rate(group)
         return _learned(subject, optimizer, steps, _clipped_to(step, gradients))
     except RuntimeError:
         return []  # an optimizer that cannot step without its closure
@@ -207,10 +207,7 @@ def _adam(step: StepCopy, rate: float) -> torch.optim.Optimizer:
 
 
 def _rate(step: StepCopy) -> float:
-    groups = step.optimizer.param_groups
-    return max(
-        (float(max(group["lr"], group.get("initial_lr", 0.0))) for group in groups if "lr" in group), default=0.0
-    )
+    return max((float(planned_rate(group)) for group in step.optimizer.param_groups if "lr" in group), default=0.0)
 
 
 def _others(batch: Batch, seed: int) -> torch.Tensor:

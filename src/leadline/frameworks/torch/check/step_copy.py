@@ -351,3 +351,12 @@ def _seed(seed: int) -> None:
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(seed)
+
+
+def planned_rate(group: Mapping[str, Any]) -> Any:
+    """Return the rate to which a schedule raises that of a parameter group, which has one; at least the current one.
+
+    Source:
+        ``torch.optim.lr_scheduler``: ``initial_lr`` of all schedules, ``max_lr`` of ``OneCycleLR`` and ``CyclicLR``.
+    """
+    return max(group["lr"], group.get("initial_lr", 0.0), group.get("max_lr", 0.0))

@@ -20,7 +20,7 @@ from leadline.frameworks.check.updates import (
     judge_update,
 )
 from leadline.frameworks.torch.check.outcome import CheckedStep
-from leadline.frameworks.torch.check.step_copy import StepCopy
+from leadline.frameworks.torch.check.step_copy import StepCopy, planned_rate
 
 
 def update_size(subject: CheckedStep) -> Tested:
@@ -53,7 +53,7 @@ def update_size(subject: CheckedStep) -> Tested:
         lambda: _climb_later(step),
         max((float(group["lr"]) for group in groups if "lr" in group), default=0.0),
         _is_adaptive(step),
-        any(group.get("initial_lr", 0) > 2 * group.get("lr", 0) for group in groups),
+        any(planned_rate(group) > 2 * group["lr"] for group in groups if "lr" in group),
     )
     return judge_update(update, used.evidence, cosine=cosine, is_shared=is_distributed)
 

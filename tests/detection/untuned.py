@@ -62,7 +62,8 @@ reward model; of Transformers a classifier, masked words, a sequence-to-sequence
 LoRA with recomputed activations and DoRA of PEFT; PPO, A2C, DQN and SAC of Stable-Baselines3. Ten trainings had a
 problem in the first runs of their programs, and one when all were run again in December 2026 (adapters that are frozen
 while the model is pretrained), which led to changes of eight rules and of what begins another training in JAX; the
-table is of the rules as they are. Keras' trainings were run on two backends. `python tests/detection/untuned.py FOLDER` regenerates this section.
+table is of the rules as they are. Keras' trainings were run on two backends. `python tests/detection/untuned.py FOLDER`
+regenerates this section.
 
 """
 _LEARNED = re.compile(r"^.*(fell|rose) from (\S+) to (\S+)$", re.MULTILINE)

@@ -24,9 +24,13 @@ class Episodes:
     tensors was captured: a step that has only the loss does not say that a gradient has recovered.
     """
 
-    def __init__(self, rule: str) -> None:
+    def __init__(self, rule: str, *, passes: bool = False) -> None:
+        """
+        Args:
+            passes: See ``Rule.passes``.
+        """
         self.count = 0
-        self._rule, self._room = rule, MAX_NAMES
+        self._rule, self._room, self._passes = rule, MAX_NAMES, passes
         self._open: dict[str, Finding] = {}
         self._named: dict[str, frozenset[str]] = {}
 
@@ -58,7 +62,7 @@ class Episodes:
             case Fired():
                 return self._begin(phrased(verdict), window, training)
             case Clear() if mode in self._open and self._can_close(mode, seen):
-                return [_event("closed", _closed(self._open.pop(mode)))]
+                return [_event("closed", replace(_closed(self._open.pop(mode)), has_passed=self._passes))]
             case Clear() | Undecided() | NotApplicable():
                 return []
 

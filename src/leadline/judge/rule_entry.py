@@ -128,7 +128,8 @@ class RuleEntry:
             is_complete: Whether the run is evaluated to its end.
         """
         first = self.findings[min(self.findings)] if self.findings else None
-        suggestion = first.suggestion if first else None
+        has_passed = first is not None and all(finding.has_passed for finding in self.findings.values())
+        suggestion = first.suggestion if first and not has_passed else None
         return SummarizedRule(
             name=self.spec.alias,
             rule=self.spec.rule,
@@ -136,10 +137,11 @@ class RuleEntry:
             verdict=self.current_verdict(is_complete=is_complete),
             why=self.reason,
             sampling=self.sampling,
-            severity=self.severity,
+            severity="advice" if has_passed else self.severity,
             findings=len(self.findings),
             step=first.step if first else None,
             since_step=first.since_step if first else None,
+            has_passed=has_passed,
             last_step=first.last_step if first and not first.is_open else None,
             is_open=first.is_open if first else False,
             message=first.message if first else None,

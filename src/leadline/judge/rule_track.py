@@ -57,7 +57,7 @@ class RuleTrack:
     def begin(self) -> None:
         """Forget everything that was evaluated."""
         self.view = View(self.needs.tensors)
-        self.episodes = Episodes(self.alias)
+        self.episodes = Episodes(self.alias, passes=self.rule.passes)
         self.judged_steps, self.judged_step = 0, -1
         self._judged = (-1, 0, -1)
         """Of the last window: its train step, time and global step."""

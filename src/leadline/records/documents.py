@@ -292,6 +292,8 @@ class SummarizedRule(Document):
     """The step at which it began, where the rule knows one before ``step``."""
     last_step: int | None = None
     """The last step at which the rule fired in the first finding, if that has closed."""
+    has_passed: bool = False
+    """Whether all of its findings are over, and no problem any more."""
     is_open: bool = False
     """Whether the first finding is open."""
     message: str | None = None

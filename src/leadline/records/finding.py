@@ -44,6 +44,8 @@ class Finding:
     """The train step at which it began, if that is before ``step``."""
     training: int = 1
     """The number of the training that it is about, among those of its worker."""
+    has_passed: bool = False
+    """Whether it closed because what it says holds no longer, and is no problem any more; see ``Rule.passes``."""
 
     @property
     def first_step(self) -> int:

@@ -199,10 +199,13 @@ def _outcome(status: RunStatus, summary: RuleSummary, workers: Sequence[WorkerDo
     if problems:
         outcome = _with_problems(head, problems, fired, counts, stopped_by)
         return replace(outcome, verdict=f"{error}; {outcome.verdict}") if error else outcome
-    of_model = [rule for rule in fired if rule.rule not in verdict_scope.OF_THE_MACHINE and rule.explained_by is None]
+    standing = [rule for rule in fired if not rule.has_passed]
+    of_model = [
+        rule for rule in standing if rule.rule not in verdict_scope.OF_THE_MACHINE and rule.explained_by is None
+    ]
     remark = "" if of_model else _leading_remark(status, summary, workers)
     time = summary.time or TimeSummary()
-    cause, slow, slow_advice = ("", "", "") if of_model or remark else _slowest(time.bound, fired)
+    cause, slow, slow_advice = ("", "", "") if of_model or remark else _slowest(time.bound, standing)
     follows: Literal["", "advice", "problem"] = "problem" if of_model or remark else "advice" if slow else ""
     verdict = _verdict(status, summary, counts, workers, follows=follows, is_after_finding=bool(of_model or cause))
     if status.status == "Failed":

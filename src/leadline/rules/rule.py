@@ -55,6 +55,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
             (``Fired.since_step``); they are then folded under it.
         spans_trainings: Whether it follows the process, such as its memory, through all trainings. Rules that are
             evaluated over time do.
+        passes: Whether a finding that is over is no problem any more, as that of a loss which has fallen after all: it
+            is shown as advice then.
         product: A report that the judge keeps up to date in the run directory while the rule is evaluated
             (``profiling``, ``xgboost``); "": none.
     """
@@ -63,6 +65,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     explains: ClassVar[tuple[str, ...]] = ()
     product: ClassVar[str] = ""
     spans_trainings: ClassVar[bool] = False
+    passes: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.severity not in SEVERITIES:

@@ -1,4 +1,4 @@
-"""An episode is worded once, when it opens."""
+"""Episodes: what is worded, and what is over."""
 
 from __future__ import annotations
 
@@ -30,3 +30,16 @@ def test_only_the_verdict_that_opens_a_finding_is_worded() -> None:
         ("closed", "a (linear)", 2),
         ("opened", "c (linear)", 1),
     ]
+
+
+def test_what_a_rule_that_passes_found_is_over_once_it_is_clear_and_not_once_the_training_ends() -> None:
+    fired = Fired("stays at 0.69", ("loss",))
+
+    def closed(episodes: Episodes, *, by_end: bool) -> bool:
+        episodes.apply(fired, Window(1, "train", 1), None)
+        (event,) = episodes.end() if by_end else episodes.apply(Clear(), Window(2, "train", 2), None)
+        return bool(event["has_passed"])
+
+    assert closed(Episodes("metric_not_improving", passes=True), by_end=False)
+    assert not closed(Episodes("metric_not_improving", passes=True), by_end=True)
+    assert not closed(Episodes("loss_spike"), by_end=False)

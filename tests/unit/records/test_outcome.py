@@ -450,3 +450,14 @@ def test_the_best_evaluation_is_said_of_every_run_that_has_ended() -> None:
         assert outcome.to_dict()["best_evaluation"] == best
         assert "evaluations" not in run_outcome(RunStatus("InProgress"), summary, [WORKER]).text
     assert run_outcome(DONE, RuleSummary(complete=True, rules=CLEAR), [WORKER]).to_dict()["best_evaluation"] is None
+
+
+def test_what_has_passed_leads_no_headline() -> None:
+    """A loss that stayed at the level of guessing for a while, and fell then."""
+    passed = fired("metric_not_improving", 299, "loss stays at 0.69", severity="advice", last_step=314, has_passed=True)
+    outcome = run_outcome(DONE, RuleSummary(complete=True, rules=(passed, *CLEAR)), [WORKER])
+    assert outcome.headline.startswith("Completed: 603 steps, no problem found")
+    assert ", 1 piece of advice (12 rules clear, 1 undecided)" in outcome.headline
+    assert outcome.advice == ""
+    stuck = replace(passed, has_passed=False, severity="warning")
+    assert "1 problem found by metric_not_improving" in text(DONE, stuck, *CLEAR)

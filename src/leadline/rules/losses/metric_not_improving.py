@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
@@ -136,7 +136,8 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         vanish, and where; otherwise, where gradients were clipped by two orders of magnitude at most steps, the advice
         is about the clipping, and if the median update ratio of the weights is never above 0.0005, the advice is a
         higher learning rate. With ``from_start`` all other metrics are compared with their first tenth; whether higher
-        or lower is better is taken from the name (accuracy, f1, auc, reward …; loss, error, perplexity …).
+        or lower is better is taken from the name (accuracy, f1, auc, reward …; loss, error, perplexity …). A finding
+        that is over, as the metric improves after all, is advice from then on.
     Not a number:
         NaN and infinity are skipped.
     Blind spots:
@@ -151,6 +152,8 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
     Source:
         Ours; Mann 1945, Kendall 1975.
     """
+
+    passes: ClassVar[bool] = True
 
     p: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.01
     from_start: bool = False

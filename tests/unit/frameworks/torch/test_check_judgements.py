@@ -263,7 +263,6 @@ def test_the_positions_that_strided_layers_leave_over_are_no_features(length: in
     ("schedule", "planned"),
     [
         (lambda optimizer: torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.5, total_steps=100), 0.5),
-        (lambda optimizer: torch.optim.lr_scheduler.CyclicLR(optimizer, base_lr=0.001, max_lr=0.3), 0.3),
         (lambda optimizer: torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.01), 0.1),
         (lambda optimizer: None, 0.1),
     ],

@@ -357,6 +357,6 @@ def planned_rate(group: Mapping[str, Any]) -> Any:
     """Return the rate to which a schedule raises that of a parameter group, which has one; at least the current one.
 
     Source:
-        ``torch.optim.lr_scheduler``: ``initial_lr`` of all schedules, ``max_lr`` of ``OneCycleLR`` and ``CyclicLR``.
+        ``torch.optim.lr_scheduler``: ``initial_lr`` of all schedules, ``max_lr`` of ``OneCycleLR``.
     """
     return max(group["lr"], group.get("initial_lr", 0.0), group.get("max_lr", 0.0))

@@ -231,7 +231,7 @@ class LoopChecks:
         roots = (reference() for other in self._models.values() for reference in other.roots)
         trained = [root for root in roots if root is not None]
         self.called.parameters.discard_those_of(trained)
-        results |= self._unmoved.results(trained) | self._stuck.results(trained)
+        results |= self._unmoved.results(trained) | self._stuck.results(trained) | self.lost.unfit.results(trained)
         for unmanaged in (model.unmanaged, self.called.parameters):
             for name, is_outside in unmanaged.find(list(self._models), self._once_held).items():
                 results[f"{name}/outside_optimizers"] = float(is_outside)

@@ -11,6 +11,7 @@ import torch
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.continuation import LatestOptimizer
 from leadline.frameworks.torch.capture.step_count import keeps_state
+from leadline.frameworks.torch.diagnose.unfit_states import UnfitStates
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.frameworks.torch.naming.model_names import ParameterNames, parameters_of
@@ -85,10 +86,11 @@ class StartingOver:
 
     Attributes:
         latest: Knows whether an optimizer goes on with the training of another one.
+        unfit: Notes what models are loaded from.
     """
 
-    def __init__(self, latest: LatestOptimizer, guard: HookGuard) -> None:
-        self.latest, self._guard = latest, guard
+    def __init__(self, latest: LatestOptimizer, unfit: UnfitStates, guard: HookGuard) -> None:
+        self.latest, self.unfit, self._guard = latest, unfit, guard
         self._updated: dict[int, _Parameter] = {}
         """The parameters that the optimizers have begun to update, by id."""
         self._is_initialized_again = False
@@ -195,11 +197,14 @@ class StartingOver:
 
     def _make_load_state(self, original: Callable[..., Any]) -> Callable[..., Any]:
         guard, note_model = self._guard, self._note_model
+        note_fact, note_fit = self.unfit.fact.call, self.unfit.note
 
         def load_state_dict(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
             result = original(module, *args, **kwargs)
+            state = args[0] if args else kwargs.get("state_dict")
+            guard.run(note_fact, note_fit, module, state, result)
             if self._checkpoints:
-                guard.run(note_model, module, args[0] if args else kwargs.get("state_dict"))
+                guard.run(note_model, module, state)
             return result
 
         return hide_from_dynamo(load_state_dict)

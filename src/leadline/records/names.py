@@ -145,6 +145,9 @@ UNFIT_STATE: Final = ("entries_of_state", "loaded_entries")
 FITTING_ENTRIES: Final = ("fitting_without_prefix", "fitting_behind_prefix", "fitting_within_entry")
 """The check of how many entries of such a state would fit if a prefix were removed from their names
 (``<module>/<prefix>/fitting_without_prefix``), or put before them, or those of an entry were taken."""
+UNUSED_LOAD: Final = "unused_load"
+"""The check of an algorithm of Stable-Baselines3 that began to learn after another one was loaded and never used: 1
+(``PPO/unused_load``); absent where there was none."""
 STUCK_COPY: Final = "stuck_copy"
 """The check of a model like the trained one, which is called without gradients, and whose weights are written and have
 not moved: at how many looks; 0: they have (``<model>/stuck_copy``)."""

@@ -29,6 +29,7 @@ from leadline.frameworks.torch.diagnose.schedules import Schedules
 from leadline.frameworks.torch.diagnose.starting_over import StartingOver
 from leadline.frameworks.torch.diagnose.unaccumulated_batches import UnaccumulatedBatches
 from leadline.frameworks.torch.diagnose.unfit_states import UnfitStates
+from leadline.frameworks.torch.diagnose.unused_loads import UnusedLoads
 from leadline.frameworks.torch.hooks.clipping import Clipping
 from leadline.frameworks.torch.hooks.compiled_models import CompiledModels
 from leadline.frameworks.torch.hooks.dynamo import hide_pending_functions
@@ -147,6 +148,7 @@ class TorchAdapter:
             ScaledClips(hook_guard, self._clipping, callbacks.wants_checks),
             EpochOrders(hook_guard, self._module_names.is_evaluating),
             Rollouts(hook_guard, callbacks.facts.of("episodes are")),
+            UnusedLoads(hook_guard, callbacks.facts.of("algorithms that are loaded are")),
             UnaccumulatedBatches(hook_guard, callbacks.facts.of("batches that are to be accumulated are")),
             DroppedExamples(hook_guard, callbacks.facts.of("examples that were left out are")),
         )

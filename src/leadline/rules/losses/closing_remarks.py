@@ -123,6 +123,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
           number of steps so far, as terminated, and none was ever truncated; or the normal distribution of its
           untrained policy reaches less than 10 % of the action space, by three standard deviations, or has less than
           10 % of its draws within it;
+        - an algorithm of Stable-Baselines3 began to learn, and another one of its class, that was loaded after it was
+          made, was gone by then, had never predicted, learned, or been asked for its parameters, and had other weights;
         - in the loss of a policy, at the first two steps, log-probabilities are multiplied by an error that has a
           gradient and is minimized itself;
         - at the second step all ratios to the old policy, at least 8, are exactly 1 and clipped, though the first

@@ -148,7 +148,6 @@ class TorchAdapter:
             ScaledClips(hook_guard, self._clipping, callbacks.wants_checks),
             EpochOrders(hook_guard, self._module_names.is_evaluating),
             Rollouts(hook_guard, callbacks.facts.of("episodes are")),
-            UnusedLoads(hook_guard, callbacks.facts.of("algorithms that are loaded are")),
             UnaccumulatedBatches(hook_guard, callbacks.facts.of("batches that are to be accumulated are")),
             DroppedExamples(hook_guard, callbacks.facts.of("examples that were left out are")),
         )
@@ -178,6 +177,9 @@ class TorchAdapter:
         self._install(schedules)
         for source in sources:
             self._install(source)
+        if callbacks.captures_checks():
+            of_loads = callbacks.facts.of("algorithms that are loaded are")
+            self._install(UnusedLoads(hook_guard, of_loads, callbacks.record_checks))
         self._install(ResizedEmbeddings(guard, callbacks.facts.of("tokens that were added are")))
         self._install(loaded)
         self._install(EvalModeWatch(guard, callbacks.cost, self._is_evaluation, self._on_mode_change))

@@ -26,7 +26,7 @@ class _Loaded:
 
     algorithm: weakref.ref[Any]
     policy: weakref.ref[Any]
-    kind: type
+    kind: object
     weights: Mapping[str, torch.Tensor]
     """The first elements of its first parameters, by name."""
     others: weakref.WeakSet[Any]
@@ -50,15 +50,19 @@ class UnusedLoads(LibraryCheck):
     policy, a look at the parameters, which saving takes as well, or ``learn``.
     """
 
-    def __init__(self, guard: HookGuard, fact: Fact) -> None:
+    def __init__(self, guard: HookGuard, fact: Fact, record_checks: Callable[[Mapping[str, object]], None]) -> None:
+        """
+        Args:
+            record_checks: Records a check with the next train step, whatever is captured at it.
+        """
         super().__init__(guard, fact, [_ALGORITHM, _POLICY])
+        self._record = record_checks
         self._made: weakref.WeakSet[Any] = weakref.WeakSet()
         self._loaded: list[_Loaded] = []
-        self._found: dict[str, float] = {}
 
     def results(self) -> dict[str, float]:
-        """Return the checks; empty: no algorithm was loaded in vain."""
-        return dict(self._found)
+        """Return nothing: what is found is recorded at once, as the training may end before the next checks."""
+        return {}
 
     def replace(self, name: str, module: Any) -> None:
         if name == _POLICY:
@@ -112,7 +116,7 @@ class UnusedLoads(LibraryCheck):
         return hide_from_dynamo(_setup_learn)
 
     def _note_loaded(self, algorithm: Any) -> None:
-        others = weakref.WeakSet(other for other in self._made if other is not algorithm)
+        others = weakref.WeakSet[Any](other for other in self._made if other is not algorithm)
         policy = algorithm.policy
         loaded = _Loaded(weakref.ref(algorithm), weakref.ref(policy), type(algorithm), _weights(policy), others)
         self._loaded = [*self._loaded, loaded][-_MAX_LOADED:]
@@ -123,7 +127,7 @@ class UnusedLoads(LibraryCheck):
     def _note_learn(self, algorithm: Any) -> None:
         self._note_use(algorithm)
         if any(known.is_lost_to(algorithm) for known in self._loaded):
-            self._found[f"{type(algorithm).__name__}/{UNUSED_LOAD}"] = 1.0
+            self._record({f"{type(algorithm).__name__}/{UNUSED_LOAD}": 1.0})
 
 
 def _weights(policy: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -150,3 +150,18 @@ def _renaming(model: nn.Module, state: State) -> None:
 )
 def test_other_states_are_not_counted(tmp_path: Path, load: Callable[[nn.Module, State], object]) -> None:
     assert checks(tmp_path, load) == {}
+
+
+def test_a_later_training_may_be_shorter_than_the_time_between_two_checks(tmp_path: Path) -> None:
+    def step(model: nn.Module) -> None:
+        model(torch.rand(5, 3)).sum().backward()
+        torch.optim.SGD(model.parameters(), 0.01).step()
+
+    def train() -> None:
+        first, second = Classifier(), Classifier()
+        step(first)
+        second.load_state_dict(renamed(first.state_dict(), "module."), strict=False)
+        step(second)
+
+    found = scalars(watch(tmp_path, train, "checks:every=100"), "checks")
+    assert found["Classifier/entries_of_state"] == {1: ENTRIES}

@@ -135,7 +135,9 @@ class LoopChecks:
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
         """Handle the start of an optimizer step; called after the callback of the same name."""
-        self.lost.before_update(optimizer)
+        unfit = self.lost.before_update(optimizer)
+        if unfit and self.is_enabled:
+            self._callbacks.record_checks(unfit)  # this training may end before the next checks
         self._loaded.before_update(optimizer)
         is_captured = self._callbacks.wants_checks()
         if not is_captured and not self.is_tracking:

@@ -115,16 +115,17 @@ class StartingOver:
         """Restore them."""
         self._patches.restore()
 
-    def before_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Notice an optimizer before its first step."""
+    def before_update(self, optimizer: torch.optim.Optimizer) -> dict[str, float]:
+        """Notice an optimizer before its first step; return the checks of states that do not fit what it trains."""
         if optimizer in self._seen:
-            return
+            return {}
         self._seen.add(optimizer)
         parameters = parameters_of(optimizer)
         self._updated = {key: known for key, known in self._updated.items() if known.reference() is not None}
         self._updated |= {id(parameter): _Parameter(parameter) for parameter in parameters}
         if not optimizer.state and keeps_state(optimizer) and self._had_state(parameters):
             self._not_loaded.add(optimizer)
+        return self.unfit.of(parameters)
 
     def results(self, optimizer: torch.optim.Optimizer, label: str, names: ParameterNames) -> dict[str, float]:
         """Return the checks of an optimizer that has begun to step.

@@ -69,9 +69,11 @@ class UnfitStates:
         Args:
             trained: The outermost modules of trained models.
         """
-        if not self._unfit:
-            return {}
-        parameters = {id(parameter) for root in trained for parameter in root.parameters()}
+        return self.of(parameter for root in trained for parameter in root.parameters()) if self._unfit else {}
+
+    def of(self, tensors: Iterable[torch.Tensor]) -> dict[str, float]:
+        """Return the checks of such modules that have one of these parameters."""
+        parameters = set(map(id, tensors))
         return {
             f"{type(unwrap(module)).__name__}/{check}": count
             for module, checks in self._unfit.items()

@@ -139,6 +139,15 @@ UNTRAINED_VARIABLES: Final = "untrained_variables"
 UNACCUMULATED: Final = ("accumulation_steps", "unaccumulated_batches")
 """The checks of an Accelerator that is to accumulate (``Accelerate/accumulation_steps``): over how many batches,
 and how many backward passes so far had an update of their own, outside of ``accumulate``; 0 once one had not."""
+UNFIT_STATE: Final = ("entries_of_state", "loaded_entries")
+"""The checks of a trained module that was loaded from a state of which nothing fits, or less than half
+(``<module>/entries_of_state``): how many entries the state has, and how many of them were loaded."""
+FITTING_ENTRIES: Final = ("fitting_without_prefix", "fitting_behind_prefix", "fitting_within_entry")
+"""The check of how many entries of such a state would fit if a prefix were removed from their names
+(``<module>/<prefix>/fitting_without_prefix``), or put before them, or those of an entry were taken."""
+UNUSED_LOAD: Final = "unused_load"
+"""The check of an algorithm of Stable-Baselines3 that began to learn after another one was loaded and never used: 1
+(``PPO/unused_load``); absent where there was none."""
 STUCK_COPY: Final = "stuck_copy"
 """The check of a model like the trained one, which is called without gradients, and whose weights are written and have
 not moved: at how many looks; 0: they have (``<model>/stuck_copy``)."""

@@ -78,6 +78,7 @@ def test_batches_with_an_update_each_are_named_where_they_were_to_be_accumulated
     [
         ("target/stuck_copy", "another model (target), of the shapes of the trained one, is written again and again"),
         ("sequential/untrained_variables", "fit does not train 4 weights of sequential that are trainable now"),
+        ("PPO/unused_load", "PPO.load has returned a model that was never used, while another PPO, which there was"),
         ("model/uncalled_regularizers", "4 trained weights have a regularizer that was never called"),
     ],
 )
@@ -87,3 +88,19 @@ def test_what_is_counted_is_named_until_it_is_none_any_more(check: str, words: s
     assert remarks({check: 4.0}, {check: 0.0}) == []
     (again,) = remarks({check: 0.0}, {check: 4.0})
     assert again == remark
+
+
+@pytest.mark.parametrize(
+    ("hint", "loaded", "words"),
+    [
+        ({}, 0, "none of the 62 entries of a state fit Net, so that load_state_dict(strict=False) has loaded nothing"),
+        ({"Net/module./fitting_without_prefix": 60.0}, 0, "nothing: with `module.` removed from their names 60 would"),
+        ({"Net/body./fitting_behind_prefix": 60.0}, 2, "no more: with `body.` before their names 60 would"),
+        ({"Net/body./fitting_behind_prefix": 60.0}, 2, "only 2 of the 62 entries of a state fit Net, so that"),
+        ({"Net/state/fitting_within_entry": 9.0}, 0, "nothing: its entry `state` holds 9 that would"),
+        ({"Other/state/fitting_within_entry": 9.0}, 0, "load_state_dict(strict=False) has loaded nothing"),
+    ],
+)
+def test_states_that_do_not_fit_are_named(hint: dict[str, float], loaded: float, words: str) -> None:
+    (remark,) = remarks({"Net/entries_of_state": 62.0, "Net/loaded_entries": loaded} | hint)
+    assert remark.startswith(words) or remark.endswith(words)

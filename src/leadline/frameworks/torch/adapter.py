@@ -28,6 +28,8 @@ from leadline.frameworks.torch.diagnose.scaled_clips import ScaledClips
 from leadline.frameworks.torch.diagnose.schedules import Schedules
 from leadline.frameworks.torch.diagnose.starting_over import StartingOver
 from leadline.frameworks.torch.diagnose.unaccumulated_batches import UnaccumulatedBatches
+from leadline.frameworks.torch.diagnose.unfit_states import UnfitStates
+from leadline.frameworks.torch.diagnose.unused_loads import UnusedLoads
 from leadline.frameworks.torch.hooks.clipping import Clipping
 from leadline.frameworks.torch.hooks.compiled_models import CompiledModels
 from leadline.frameworks.torch.hooks.dynamo import hide_pending_functions
@@ -136,7 +138,9 @@ class TorchAdapter:
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
         hide_pending_functions()
         hook_guard = HookGuard(guard, callbacks.cost)
-        lost = StartingOver(LatestOptimizer(), hook_guard)
+        lost = StartingOver(
+            LatestOptimizer(), UnfitStates(callbacks.facts.of("states that models are loaded from are")), hook_guard
+        )
         schedules = Schedules(hook_guard)
         loaded = LoadedStates(schedules, lost.scheduled_steps, hook_guard)
         self._clipping = Clipping(hook_guard, self._warn, callbacks)
@@ -173,6 +177,9 @@ class TorchAdapter:
         self._install(schedules)
         for source in sources:
             self._install(source)
+        if callbacks.captures_checks():
+            of_loads = callbacks.facts.of("algorithms that are loaded are")
+            self._install(UnusedLoads(hook_guard, of_loads, callbacks.record_checks))
         self._install(ResizedEmbeddings(guard, callbacks.facts.of("tokens that were added are")))
         self._install(loaded)
         self._install(EvalModeWatch(guard, callbacks.cost, self._is_evaluation, self._on_mode_change))

@@ -103,6 +103,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         - a model with parameters of the shapes of the trained one, called without gradients, is written between all
           looks, at least 3, or differs in bits, and has moved by less than a ten-thousandth of what the
           trained one has, which is at least 1 % of its norm;
+        - a trained model of PyTorch, or a part of it, was given a state of which ``load_state_dict`` has loaded no
+          parameter, and no later one has; or less than half, where a prefix in the names is all that keeps the others
+          from fitting by name and shape;
         - an Accelerator is to accumulate gradients, has never entered ``accumulate``, and as many backward passes, at
           least 8, had an update each;
         - ``fit`` of Keras on TensorFlow does not train all that is trainable, as that was changed after its first call
@@ -120,6 +123,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
           number of steps so far, as terminated, and none was ever truncated; or the normal distribution of its
           untrained policy reaches less than 10 % of the action space, by three standard deviations, or has less than
           10 % of its draws within it;
+        - an algorithm of Stable-Baselines3 began to learn, and another one of its class, that was loaded after it was
+          made, was gone by then, had never predicted, learned, or been asked for its parameters, and had other weights;
         - in the loss of a policy, at the first two steps, log-probabilities are multiplied by an error that has a
           gradient and is minimized itself;
         - at the second step all ratios to the old policy, at least 8, are exactly 1 and clipped, though the first

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from leadline.records.formatting import counted
-from leadline.records.names import STUCK_COPY, UNCALLED_REGULARIZERS, UNTRAINED_VARIABLES
+from leadline.records.names import STUCK_COPY, UNCALLED_REGULARIZERS, UNTRAINED_VARIABLES, UNUSED_LOAD
 from leadline.rules import TensorNeed, Window
 
 
@@ -49,6 +49,13 @@ FACTS: Final = (
         "another model ({name}), of the shapes of the trained one, is written again and again, and its weights have "
         "not moved at {count}, while those of the trained one have: usually an average that is "
         "mixed with itself",
+    ),
+    CountedFact(
+        UNUSED_LOAD,
+        "model",
+        "{name}.load has returned a model that was never used, while another {name}, which there was before and which "
+        "has none of the loaded weights, learned: load makes another model, and leaves the one that it is called on as "
+        "it was (model = {name}.load(path, env=env), or model.set_parameters(path))",
     ),
     CountedFact(
         UNTRAINED_VARIABLES,

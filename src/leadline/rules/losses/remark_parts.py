@@ -15,6 +15,7 @@ from leadline.rules.losses import (
     scaled_clips,
     self_additions,
     unaccumulated_batches,
+    unfit_states,
     unmoved_averages,
 )
 from leadline.rules.losses.counted_facts import FACTS
@@ -40,5 +41,6 @@ PARTS: Final[tuple[RemarkPart, ...]] = (
     scaled_clips,
     unmoved_averages,
     unaccumulated_batches,
+    unfit_states,
     *FACTS,
 )

@@ -135,7 +135,9 @@ class LoopChecks:
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
         """Handle the start of an optimizer step; called after the callback of the same name."""
-        self.lost.before_update(optimizer)
+        unfit = self.lost.before_update(optimizer)
+        if unfit and self.is_enabled:
+            self._callbacks.record_checks(unfit)  # this training may end before the next checks
         self._loaded.before_update(optimizer)
         is_captured = self._callbacks.wants_checks()
         if not is_captured and not self.is_tracking:
@@ -231,7 +233,7 @@ class LoopChecks:
         roots = (reference() for other in self._models.values() for reference in other.roots)
         trained = [root for root in roots if root is not None]
         self.called.parameters.discard_those_of(trained)
-        results |= self._unmoved.results(trained) | self._stuck.results(trained)
+        results |= self._unmoved.results(trained) | self._stuck.results(trained) | self.lost.unfit.results(trained)
         for unmanaged in (model.unmanaged, self.called.parameters):
             for name, is_outside in unmanaged.find(list(self._models), self._once_held).items():
                 results[f"{name}/outside_optimizers"] = float(is_outside)

@@ -11,6 +11,7 @@ import torch
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.continuation import LatestOptimizer
 from leadline.frameworks.torch.capture.step_count import keeps_state
+from leadline.frameworks.torch.diagnose.unfit_states import UnfitStates
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.frameworks.torch.naming.model_names import ParameterNames, parameters_of
@@ -85,10 +86,11 @@ class StartingOver:
 
     Attributes:
         latest: Knows whether an optimizer goes on with the training of another one.
+        unfit: Notes what models are loaded from.
     """
 
-    def __init__(self, latest: LatestOptimizer, guard: HookGuard) -> None:
-        self.latest, self._guard = latest, guard
+    def __init__(self, latest: LatestOptimizer, unfit: UnfitStates, guard: HookGuard) -> None:
+        self.latest, self.unfit, self._guard = latest, unfit, guard
         self._updated: dict[int, _Parameter] = {}
         """The parameters that the optimizers have begun to update, by id."""
         self._is_initialized_again = False
@@ -113,16 +115,17 @@ class StartingOver:
         """Restore them."""
         self._patches.restore()
 
-    def before_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Notice an optimizer before its first step."""
+    def before_update(self, optimizer: torch.optim.Optimizer) -> dict[str, float]:
+        """Notice an optimizer before its first step; return the checks of states that do not fit what it trains."""
         if optimizer in self._seen:
-            return
+            return {}
         self._seen.add(optimizer)
         parameters = parameters_of(optimizer)
         self._updated = {key: known for key, known in self._updated.items() if known.reference() is not None}
         self._updated |= {id(parameter): _Parameter(parameter) for parameter in parameters}
         if not optimizer.state and keeps_state(optimizer) and self._had_state(parameters):
             self._not_loaded.add(optimizer)
+        return self.unfit.of(parameters)
 
     def results(self, optimizer: torch.optim.Optimizer, label: str, names: ParameterNames) -> dict[str, float]:
         """Return the checks of an optimizer that has begun to step.
@@ -195,11 +198,14 @@ class StartingOver:
 
     def _make_load_state(self, original: Callable[..., Any]) -> Callable[..., Any]:
         guard, note_model = self._guard, self._note_model
+        note_fact, note_fit = self.unfit.fact.call, self.unfit.note
 
         def load_state_dict(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
             result = original(module, *args, **kwargs)
+            state = args[0] if args else kwargs.get("state_dict")
+            guard.run(note_fact, note_fit, module, state, result)
             if self._checkpoints:
-                guard.run(note_model, module, args[0] if args else kwargs.get("state_dict"))
+                guard.run(note_model, module, state)
             return result
 
         return hide_from_dynamo(load_state_dict)

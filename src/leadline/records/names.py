@@ -139,6 +139,12 @@ UNTRAINED_VARIABLES: Final = "untrained_variables"
 UNACCUMULATED: Final = ("accumulation_steps", "unaccumulated_batches")
 """The checks of an Accelerator that is to accumulate (``Accelerate/accumulation_steps``): over how many batches,
 and how many backward passes so far had an update of their own, outside of ``accumulate``; 0 once one had not."""
+WATCHED_TRAINING_SET: Final = "watched_training_set"
+"""The check of an evaluation set of XGBoost by which early stopping decides: 1, it is the training data, and there is
+another set (``<set>/watched_training_set``); absent otherwise."""
+UNWATCHED_TRAINING_SET: Final = "unwatched_training_set"
+"""The check of the training data of LightGBM where early stopping, which leaves it out, has no other evaluation set: 1
+(``<set>/unwatched_training_set``); absent otherwise."""
 STUCK_COPY: Final = "stuck_copy"
 """The check of a model like the trained one, which is called without gradients, and whose weights are written and have
 not moved: at how many looks; 0: they have (``<model>/stuck_copy``)."""

@@ -11,8 +11,8 @@ PYTHON = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
 ROUNDS = 20
 CHECKS = {"xgboost": "watched_training_set", "lightgbm": "unwatched_training_set"}
 REMARKS = {
-    "xgboost": "early stopping watches last, which is the training data",
-    "lightgbm": "LightGBM leaves the training data (alone) out of it",
+    "xgboost": "early stopping watches validation_1, which is the training data",
+    "lightgbm": "LightGBM leaves the training data (parameter) out of it",
 }
 
 pytestmark = pytest.mark.slow

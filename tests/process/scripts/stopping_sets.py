@@ -48,8 +48,8 @@ def with_xgboost() -> dict[str, int]:
             early_stopping_rounds=3,
             callbacks=[EarlyStopping(rounds=3, data_name="held")],
         ),
-        "validation_1": fitted((VALIDATION_X, VALIDATION_Y), (X, Y)),
         "validation_0": fitted((X, Y), (VALIDATION_X, VALIDATION_Y)),
+        "validation_1": fitted((VALIDATION_X, VALIDATION_Y), (X, Y)),
     }
 
 
@@ -75,8 +75,8 @@ def with_lightgbm() -> dict[str, int]:
     return {
         "alone": rounds({"alone": train}, one, {}),
         "two_metrics": rounds({"two_metrics": train}, ["binary_logloss", "auc"], {}),
-        "parameter": rounds({"parameter": train}, one, by_parameter),
         "beside": rounds({"held": validation, "beside": train}, one, {}),
+        "parameter": rounds({"parameter": train}, one, by_parameter),
     }
 
 

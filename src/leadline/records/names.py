@@ -148,6 +148,12 @@ FITTING_ENTRIES: Final = ("fitting_without_prefix", "fitting_behind_prefix", "fi
 UNUSED_LOAD: Final = "unused_load"
 """The check of an algorithm of Stable-Baselines3 that began to learn after another one was loaded and never used: 1
 (``PPO/unused_load``); absent where there was none."""
+WATCHED_TRAINING_SET: Final = "watched_training_set"
+"""The check of an evaluation set of XGBoost by which early stopping decides: 1, it is the training data, and there is
+another set (``<set>/watched_training_set``); absent otherwise."""
+UNWATCHED_TRAINING_SET: Final = "unwatched_training_set"
+"""The check of the training data of LightGBM where early stopping, which leaves it out, has no other evaluation set: 1
+(``<set>/unwatched_training_set``); absent otherwise."""
 STUCK_COPY: Final = "stuck_copy"
 """The check of a model like the trained one, which is called without gradients, and whose weights are written and have
 not moved: at how many looks; 0: they have (``<model>/stuck_copy``)."""

@@ -79,6 +79,8 @@ def test_batches_with_an_update_each_are_named_where_they_were_to_be_accumulated
         ("target/stuck_copy", "another model (target), of the shapes of the trained one, is written again and again"),
         ("sequential/untrained_variables", "fit does not train 4 weights of sequential that are trainable now"),
         ("PPO/unused_load", "PPO.load has returned a model that was never used, while another PPO, which there was"),
+        ("train/watched_training_set", "early stopping watches train, which is the training data, and no other"),
+        ("training/unwatched_training_set", "early stopping never stops: LightGBM leaves the training data (training)"),
         ("model/uncalled_regularizers", "4 trained weights have a regularizer that was never called"),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import get_ident
 from typing import Any, Final
@@ -29,6 +29,7 @@ from leadline.store.tensors import CaptureForm, HostBuffer
 MAX_FEATURE_NAMES = 10_000
 """Maximum number of features that the worker's document names."""
 ReadScores = Callable[[], Sequence[Score]]
+ReadChecks = Callable[[], Mapping[str, float]]
 _CONCURRENT_TRAINING = "another booster is trained at the same time: its rounds are not captured"
 
 
@@ -87,17 +88,24 @@ class Rounds:
             self._guard.run(self._callbacks.timeline.end_forward)
 
     def end_round(
-        self, owner: object, booster: Booster | None, read_scores: ReadScores, *, is_last: bool = False
+        self,
+        owner: object,
+        booster: Booster | None,
+        read_scores: ReadScores,
+        *,
+        read_checks: ReadChecks = dict,
+        is_last: bool = False,
     ) -> None:
         """End a round.
 
         Args:
             booster: None for several boosters at once (cross-validation), of which only the scores are known.
+            read_checks: Returns checks of how the training is stopped, by name; called where checks are captured.
             is_last: Whether it is the last round of the training.
         Raises:
             TrainingStopped: A stop was requested.
         """
-        self._guard.run(self._end_round, owner, booster, read_scores, is_last=is_last)
+        self._guard.run(self._end_round, owner, booster, read_scores, read_checks, is_last=is_last)
 
     def end(self, owner: object) -> None:
         """End the training, with or without an error."""
@@ -134,7 +142,15 @@ class Rounds:
         self._owner, self._thread, self._is_announced = weakref.ref(owner), get_ident(), is_announced
         self._count = 0
 
-    def _end_round(self, owner: object, booster: Booster | None, read_scores: ReadScores, *, is_last: bool) -> None:
+    def _end_round(
+        self,
+        owner: object,
+        booster: Booster | None,
+        read_scores: ReadScores,
+        read_checks: ReadChecks,
+        *,
+        is_last: bool,
+    ) -> None:
         if not self._is_owner(owner):
             if self._find() is not None:
                 return
@@ -152,7 +168,8 @@ class Rounds:
             if booster is not None and callbacks.wants_checks():
                 names = [score.name for score in scores]
                 levels = callbacks.facts.of("the levels of guessing are").call(self._guesses.of, booster, names)
-                callbacks.record_checks(levels or {})
+                stopping = callbacks.facts.of("the sets that early stopping watches are").call(read_checks)
+                callbacks.record_checks({**(levels or {}), **(stopping or {})})
             if booster is not None and self._count == 1:
                 callbacks.facts.of("hyperparameters and features of the booster are").call(self._describe, booster)
             callbacks.before_update(owner)

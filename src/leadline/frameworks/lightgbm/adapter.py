@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import get_ident
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import lightgbm
 import numpy as np
@@ -16,6 +16,9 @@ from leadline.frameworks.adapter import Score
 from leadline.frameworks.boosting.adapter import BoostingAdapter, dataset_collection
 from leadline.frameworks.boosting.rounds import Rounds
 from leadline.frameworks.lightgbm.booster import LightGBMBooster, settings_of
+from leadline.records.names import UNWATCHED_TRAINING_SET
+
+_EARLY_STOPPING: Final = "_EarlyStoppingCallback"
 
 
 class LightGBMAdapter(BoostingAdapter):
@@ -105,9 +108,14 @@ class _TrainingLoop:
             frame = sys._getframe(1)
             if self._is_training_loop(frame):
                 scored = [*self._scored, *results]
+                callbacks = frame.f_locals.get("callbacks_after_iter", ())
                 self._rounds.end_scoring(booster)
                 self._rounds.end_round(
-                    booster, LightGBMBooster(booster), lambda: _scores(scored, booster), is_last=_is_last(frame)
+                    booster,
+                    LightGBMBooster(booster),
+                    lambda: _scores(scored, booster),
+                    read_checks=lambda: _unwatched(callbacks, booster),
+                    is_last=_is_last(frame),
                 )
             return results
 
@@ -164,6 +172,14 @@ def _is_last(frame: FrameType) -> bool:
     if not _is_engine_loop(frame) or not {"i", "init_iteration", "num_boost_round"} <= variables.keys():
         return False
     return bool(variables["i"] + 1 == variables["init_iteration"] + variables["num_boost_round"])
+
+
+def _unwatched(callbacks: Sequence[Any], booster: Any) -> Mapping[str, float]:
+    """Return the check of the training data if early stopping has no other evaluation set; else none."""
+    is_to_stop = any(type(callback).__name__ == _EARLY_STOPPING for callback in callbacks)
+    if not is_to_stop or booster.valid_sets or settings_of(booster)["booster"] == "dart":  # it never stops dart
+        return {}
+    return {f"{booster._train_data_name}/{UNWATCHED_TRAINING_SET}": 1.0}
 
 
 def _scores(scored: Sequence[Any], booster: Any) -> list[Score]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FrameType
 from typing import Any
 
 import xgboost
-from xgboost.callback import CallbackContainer
+from xgboost.callback import CallbackContainer, EarlyStopping
 
 from leadline.frameworks.adapter import Score
 from leadline.frameworks.boosting.adapter import BoostingAdapter, dataset_collection, is_loss
 from leadline.frameworks.boosting.rounds import Rounds
 from leadline.frameworks.xgboost.booster import XGBoostBooster, booster_of, settings_of
+from leadline.records.names import WATCHED_TRAINING_SET
 
 
 class XGBoostAdapter(BoostingAdapter):
@@ -83,6 +84,7 @@ def _after_round(rounds: Rounds, original: Callable[..., Any]) -> Callable[..., 
             model,
             booster,
             lambda: _scores(self, dtrain, evals or ()),
+            read_checks=lambda: _watched(self.callbacks, dtrain, evals or ()),
             is_last=bool(result) or _is_last(sys._getframe(1), epoch),
         )
         return result
@@ -129,6 +131,15 @@ def _after_training(rounds: Rounds, original: Callable[..., Any]) -> Callable[..
         return original(self, model)
 
     return after_training
+
+
+def _watched(callbacks: Sequence[Any], dtrain: Any, evals: Sequence[tuple[Any, str]]) -> Mapping[str, float]:
+    """Return the check of the training data if all early stopping watches it, and there is another set; else none."""
+    names = [callback.data or evals[-1][1] for callback in callbacks if isinstance(callback, EarlyStopping) and evals]
+    watched = [data for data, name in evals if name in names]
+    is_only_training = bool(watched) and all(data is dtrain for data in watched)
+    has_other = any(data is not dtrain for data, _ in evals)
+    return {f"{names[0]}/{WATCHED_TRAINING_SET}": 1.0} if is_only_training and has_other else {}
 
 
 def _scores(container: Any, dtrain: Any, evals: Sequence[tuple[Any, str]]) -> list[Score]:

@@ -110,6 +110,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
           least 8, had an update each;
         - ``fit`` of Keras on TensorFlow does not train all that is trainable, as that was changed after its first call
           since ``compile``; trained weights of Keras on TensorFlow have regularizers that were never called;
+        - early stopping of XGBoost watches an evaluation set that is the training data itself (the same ``DMatrix``, or
+          the same arrays as ``fit`` is given), as it is the last one or the one that ``data_name`` names, and there is
+          another set; early stopping of LightGBM has no set but the training data, which it leaves out;
         - all keys by which a compiled function of JAX draws random numbers were made of the same inputs at all captured
           steps, at least 5;
         - a compiled function of JAX without gradients is given the current parameters, does not use them, and has

@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from leadline.records.formatting import counted
-from leadline.records.names import STUCK_COPY, UNCALLED_REGULARIZERS, UNTRAINED_VARIABLES, UNUSED_LOAD
+from leadline.records.names import (
+    STUCK_COPY,
+    UNCALLED_REGULARIZERS,
+    UNTRAINED_VARIABLES,
+    UNUSED_LOAD,
+    UNWATCHED_TRAINING_SET,
+    WATCHED_TRAINING_SET,
+)
 from leadline.rules import TensorNeed, Window
 
 
@@ -68,5 +75,17 @@ FACTS: Final = (
         "trained weight",
         "{count} have a regularizer that was never called, so its penalty is in no loss: in a train step of your own, "
         "add the sum of model.losses to the loss",
+    ),
+    CountedFact(
+        WATCHED_TRAINING_SET,
+        "evaluation set",
+        "early stopping watches {name}, which is the training data, and no other evaluation set, so it does not stop "
+        "where the validation becomes worse: put the validation set last, or name it by data_name of EarlyStopping",
+    ),
+    CountedFact(
+        UNWATCHED_TRAINING_SET,
+        "evaluation set",
+        "early stopping never stops: LightGBM leaves the training data ({name}) out of it, and there is no other "
+        "evaluation set; give it a validation set",
     ),
 )

@@ -11,6 +11,7 @@ from torch import nn
 
 from leadline.frameworks.torch.capture.frozen_rows import count_equal_rows, count_new_rows
 from leadline.frameworks.torch.capture.resized_embeddings import ResizedEmbeddings
+from leadline.frameworks.torch.capture.token_facts import token_facts
 from leadline.instrumentation.guard import Fact, Guard
 
 
@@ -74,3 +75,14 @@ def test_tokens_whose_rows_were_added_to_a_frozen_embedding_are_counted(monkeypa
     assert count_new_rows(model, torch.tensor([[0, 299, 300], [302, 302, 5]])) == 2
     model.resize_token_embeddings(400)
     assert count_new_rows(model, torch.tensor([399])) is None
+
+
+class LanguageModel(Model):
+    loss_type = "ForCausalLM"
+
+
+@pytest.mark.parametrize("length", [2, 4, 8])
+def test_sequences_of_any_length_show_equal_rows(length: int) -> None:
+    tokens = torch.arange(300 - length, 300)[None]
+    found = token_facts(LanguageModel(), {"input_ids": tokens, "labels": tokens}, has_cached=False)
+    assert float(found["equal_rows"]) == min(length, 3)

@@ -59,12 +59,13 @@ def token_facts(model: torch.nn.Module, given: Mapping[str, torch.Tensor], *, ha
 
     Returns:
         Device scalars or numbers by fact, from ``SEQUENCES`` on in ``leadline.records.loss_facts``; empty where the
-        model is another one, or tokens and labels have not the same shape.
+        model is another one, or tokens and labels have not the same shape. Of sequences of fewer than 8 positions only
+        what is known of their labels and rows.
     """
     labels, tokens = given.get("labels"), given.get("input_ids")
     if not shifts_labels(model) or labels is None or tokens is None or labels.shape != tokens.shape:
         return {}
-    if labels.dim() != 2 or labels.shape[1] < MIN_LENGTH or labels.is_floating_point():
+    if labels.dim() != 2 or labels.is_floating_point():
         return {}
     model, mask = unwrap(model), given.get("attention_mask")
     has_mask = mask is not None and mask.shape == tokens.shape
@@ -72,8 +73,13 @@ def token_facts(model: torch.nn.Module, given: Mapping[str, torch.Tensor], *, ha
     is_given = first_rows_of(mask).bool() if has_mask and mask is not None else torch.ones_like(tokens).bool()
     counted = labels != IGNORED
     found: dict[str, Any] = {
-        SEQUENCES: len(tokens),
         LABELS_OF_INPUT: ((labels == tokens) & counted).sum() / counted.sum(),
+        **_of_rows(model, tokens),
+    }
+    if labels.shape[1] < MIN_LENGTH:
+        return _numbers(found)
+    found |= {
+        SEQUENCES: len(tokens),
         LABEL_SHARE: counted.sum() / is_given.sum(),
         SEQUENCES_WITHOUT_LABELS: (~counted[:, 1:].any(1)).sum(),
         **_of_start(tokens, counted, is_given),
@@ -83,19 +89,23 @@ def token_facts(model: torch.nn.Module, given: Mapping[str, torch.Tensor], *, ha
     }
     if has_mask:
         found[PADDING_SHARE] = 1 - is_given.double().mean()
-    equal_rows = count_equal_rows(model, tokens)
-    if equal_rows is not None:
-        found[EQUAL_ROWS] = equal_rows
-    new_rows = count_new_rows(model, tokens)
-    if new_rows is not None:
-        found[NEW_ROWS] = new_rows
     if mask is None or has_mask:
         is_separated = not has_mask and not has_cached and hasattr(sys.modules.get(_MASKING), _FIND_PACKED)
         found |= _of_packed(model, given, is_given, is_separated=is_separated)
+    return _numbers(found)
+
+
+def _numbers(found: Mapping[str, Any]) -> dict[str, Any]:
     numbers = {
         fact: number_of(value) if isinstance(value, torch.Tensor) else float(value) for fact, value in found.items()
     }
     return {fact: number for fact, number in numbers.items() if number is not None}
+
+
+def _of_rows(model: torch.nn.Module, tokens: torch.Tensor) -> dict[str, Any]:
+    """Return how many tokens have equal or new rows in a frozen embedding, however short the sequences are."""
+    rows = {EQUAL_ROWS: count_equal_rows(model, tokens), NEW_ROWS: count_new_rows(model, tokens)}
+    return {fact: count for fact, count in rows.items() if count is not None}
 
 
 def _of_start(tokens: torch.Tensor, counted: torch.Tensor, is_given: torch.Tensor) -> dict[str, Any]:

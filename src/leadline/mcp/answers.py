@@ -16,9 +16,11 @@ from leadline.judge.judged_log import write_judged_run
 from leadline.logs.find import read_log
 from leadline.reader.find_runs import find_run, list_runs
 from leadline.reader.run import Run, open_run
+from leadline.records.documents import RuleSummary
 from leadline.records.formatting import counted, iso
 from leadline.records.outcome_document import RankedProblem
 from leadline.store.documents import to_json
+from leadline.store.run_state import read_rule_summary
 
 MAX_POINTS: Final = 200
 _POINTS: Final = 40
@@ -211,7 +213,9 @@ def diagnose(path: str) -> Answer:
         name = os.path.basename(os.path.realpath(path)) or "log"
         left_out = write_judged_run(log, os.path.join(folder, name), source=path)
         answer = Answers(folder).why(name)
-    missing = f"{counted(len(left_out), 'default rule')} need a run of leadline run train.py"
+        judged = read_rule_summary(os.path.join(folder, name)) or RuleSummary()
+    others = len(left_out) + sum(rule.verdict == "not_applicable" for rule in judged.rules)
+    missing = f"{counted(others, 'default rule')} need a run of leadline run train.py"
     return short(answer | {"log": log.kind, "rows": len(log.rows), "notes": log.damage, "next": missing})
 
 

@@ -162,13 +162,16 @@ def own_phases(phases: Iterable[tuple[str, float]]) -> tuple[list[tuple[str, flo
 
     The overhead has a line of its own, as a share of another whole: the time from the first step to the last one. Where
     it is large here, the shares are those of the rest, or most of the time would seem to be missing.
+
+    Args:
+        phases: The largest phases, or all of them, with their shares of the whole time.
     """
     shares = dict(phases)
     overhead = shares.pop(OVERHEAD, 0.0)
     if overhead < _LARGE_OVERHEAD or not shares:
         return list(shares.items()), ""
-    whole = sum(shares.values())
-    return [(phase, ratio / whole if whole else 0.0) for phase, ratio in shares.items()], " without Leadline"
+    rest = 1.0 - overhead
+    return [(phase, ratio / rest if rest > 0 else 0.0) for phase, ratio in shares.items()], " without Leadline"
 
 
 def sampling(items: Iterable[SampledItem]) -> list[str]:

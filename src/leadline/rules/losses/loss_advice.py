@@ -90,8 +90,8 @@ MOVING_LABELS: Final = Advice(
     "towards the prediction"
 )
 SHIFTED_TWICE: Final = Advice(
-    "labels that are the input itself where the model shifts them, or a loss that does not; usually the data set has "
-    "shifted them, and the model does so again"
+    "the tokens of the input as labels (labels=input_ids), since the model shifts them itself, or a loss that does not "
+    "shift; usually the data set has shifted them, and the model does so again"
 )
 DROPOUT: Final = Advice(
     "dropout before the last layer instead of behind it; usually every layer was given one, the last one included"

@@ -204,7 +204,8 @@ def _shifted_twice(loss: GivenLoss) -> Mistake | None:
     _, following, after_next = (loss.number(fact) for fact in facts.LABELS_AT)
     if not (after_next >= _SAME and following <= _OTHER):
         return None
-    what = f"{percent(after_next)} of the labels of {loss.loss} are the token two positions after that of the input"
+    where = "the token two positions after that of the input"
+    what = f"the labels of {loss.loss} are shifted twice: {percent(after_next)} of them are {where}"
     return Mistake("shifted_twice", what, advice.SHIFTED_TWICE, facts.LABELS_AT[2], is_certain=False)
 
 

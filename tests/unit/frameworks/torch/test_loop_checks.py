@@ -63,6 +63,22 @@ def test_gradients_reset_in_any_way_are_not_stale(tmp_path: Path, reset, micro_b
     assert values["SGD/steps_without_zero_grad"] == [0.0] * (STEPS - 1)
 
 
+def test_adapters_of_a_model_that_has_nothing_to_train(tmp_path: Path) -> None:
+    """An adapter that was loaded for inference leaves a trainer's optimizer without parameters."""
+    model = small()
+    model[0].lora_A = nn.Linear(4, 2, bias=False)  # type: ignore[index]
+    model.requires_grad_(False)
+    optimizer = torch.optim.AdamW([{"params": []}, {"params": []}])
+
+    def train() -> None:
+        for _ in range(STEPS):
+            model(torch.randn(3, 4, requires_grad=True)).square().mean().backward()
+            optimizer.step()
+
+    values = check_values(tmp_path, train)
+    assert values["Sequential/adapters"] == values["Sequential/frozen_adapters"] == [1.0]
+
+
 @pytest.mark.parametrize("micro_batches", [1, 3])
 def test_gradients_that_are_never_reset_are_counted(tmp_path: Path, micro_batches: int) -> None:
     model = small()

@@ -194,8 +194,11 @@ class LoopChecks:
         if remaining is not None:
             results[REMAINING_STEPS] = float(remaining)
         roots = [root for reference in model.roots if (root := reference()) is not None]
+        if not parameters_of(optimizer):  # a trainer gives it what requires a gradient: nothing
+            roots = [root for root in self._registry.outermost() if not any(p.requires_grad for p in root.parameters())]
         found = adapter_checks(optimizer, roots, self._models)
-        return results | {f"{model.name}/{check}": number for check, number in found.items()}
+        name = " + ".join(type(unwrap(root)).__name__ for root in roots) or model.name
+        return results | {f"{name}/{check}": number for check, number in found.items()}
 
     def _results(self, optimizer: torch.optim.Optimizer, model: _OptimizerChecks) -> dict[str, object]:
         results: dict[str, object] = {**process_memory(), **device_memory()}

@@ -30,7 +30,8 @@ from leadline.records import describe
 from leadline.records.formatting import counted, duration, latency, listed, phase_label, share, size
 from leadline.records.loss_roles import logged_losses
 from leadline.records.metric_names import PRINTED
-from leadline.records.metric_roles import role_in
+from leadline.records.metric_roles import is_bookkeeping, role_in
+from leadline.records.series import TensorInfo
 
 _MAX_SCALARS: Final = 16
 _BARS: Final = "▁▂▃▄▅▆▇█"
@@ -67,6 +68,8 @@ def sparkline_lines(digest: Digest, width: int) -> RenderableType | None:
     names = [scalar for scalar in digest.scalar_names() if _is_shown(digest.run, scalar[0])]
     rows = [_scalar_row(digest, name, mode) for name, mode in names[:_MAX_SCALARS]]
     parts: list[RenderableType] = [_scalar_table(rows, width, more=len(names) - len(rows))] if rows else []
+    if others := _bookkeeping(digest.run):
+        parts.append(Text(f"also logged: {listed(others)}", style="dim"))
     if captured := _captured(digest.run):
         parts.append(Text(captured, style="dim"))
     return Group(*parts) if parts else None
@@ -122,7 +125,17 @@ def _used(rows: Sequence[_ScalarRow], heads: Sequence[str], *, has_count: bool) 
 
 def _is_shown(run: Run, name: str) -> bool:
     info = run.archive.infos().get(name)
-    return info is not None and bool({"losses", "metrics", "scalars"} & set(info.collections))
+    return info is not None and _is_scalar(info) and not is_bookkeeping(name, info.collections)
+
+
+def _bookkeeping(run: Run) -> list[str]:
+    """The scalars that are no results of the training, of which no curve is shown."""
+    infos = run.archive.infos()
+    return [name for name, info in infos.items() if _is_scalar(info) and is_bookkeeping(name, info.collections)]
+
+
+def _is_scalar(info: TensorInfo) -> bool:
+    return not {"losses", "metrics", "scalars"}.isdisjoint(info.collections)
 
 
 def _scalar_row(digest: Digest, name: str, mode: str) -> _ScalarRow:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from leadline.errors import closest
+from leadline.records.metric_names import kind_of
 
 _PREFIX: Final = "role:"
 REWARD, SPREAD, DEAD_GROUPS = "reward", "reward_spread", "dead_groups"
@@ -149,3 +150,8 @@ def role_collection(role: str) -> str:
 def role_in(collections: Iterable[str]) -> str:
     """Return the role of a metric in these collections; "": it has none."""
     return next((name.removeprefix(_PREFIX) for name in collections if name.startswith(_PREFIX)), "")
+
+
+def is_bookkeeping(name: str, collections: Iterable[str]) -> bool:
+    """Return whether a logged metric is no result of the training, by its name: an epoch, a runtime, a speed."""
+    return kind_of(name) == "bookkeeping" and not role_in(collections)

@@ -210,6 +210,16 @@ def test_sparklines_become_shorter_in_a_narrow_terminal(
     assert len(line.rstrip()) <= width
 
 
+def test_what_is_no_result_of_the_training_has_no_curve(tmp_path: Path) -> None:
+    roles = {"loss": ("losses",), "epoch": ("metrics",), "eval_runtime": ("metrics",), "reward": ("metrics",)}
+    infos = {name: TensorInfo(name, collections, ()) for name, collections in roles.items()}
+    records = [Capture(step, {name: {"value": 1.0 + step} for name in infos}, infos=infos) for step in range(5)]
+    run = Run(RunWriter(tmp_path / "run").write_all(records).end().path)
+    lines = rendered(sparkline_lines(Digest(run), 100), 100).splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == ["loss", "reward"]
+    assert lines[3].strip() == "also logged: epoch and eval_runtime"
+
+
 def test_the_busiest_device_is_shown_and_missing_metrics_are_left_out() -> None:
     def row(device: str, p50: float) -> dict[str, Any]:
         return {

@@ -34,8 +34,7 @@ from leadline.records import describe
 from leadline.records.documents import RuleSummary
 from leadline.records.formatting import phase_label
 from leadline.records.loss_roles import logged_losses, role_of
-from leadline.records.metric_names import kind_of
-from leadline.records.metric_roles import role_in
+from leadline.records.metric_roles import is_bookkeeping
 from leadline.records.names import JOB_ENDED, OF_LOG
 from leadline.records.rule_counts import RuleCounts
 from leadline.records.totals import sampled, steps_by_mode
@@ -152,7 +151,7 @@ def _losses(opened: OpenedRun) -> list[str]:
 
 def _bookkeeping(opened: OpenedRun) -> set[str]:
     infos = opened.run.archive.infos().items()
-    return {name for name, info in infos if kind_of(name) == "bookkeeping" and not role_in(info.collections)}
+    return {name for name, info in infos if is_bookkeeping(name, info.collections)}
 
 
 def _logged_again(opened: OpenedRun) -> set[str]:

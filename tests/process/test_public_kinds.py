@@ -14,7 +14,7 @@ VENVS = Path(MXNET).parents[2]
 PYTHONS = {"torch": sys.executable, "mxnet": MXNET} | {
     name: str(VENVS / name / "bin" / "python") for name in ("jax", "tensorflow", "trees")
 }
-MODELS = {"mxnet": "Tagger", "tensorflow": "GradientTape"}
+MODELS = {"mxnet": "Tagger", "tensorflow": "variables"}
 """What is watched in the first training: the model, although the script never calls it, or what takes its place."""
 VARIABLES = {"jax": ON_JAX, "tensorflow": ON_TENSORFLOW}
 

@@ -174,7 +174,7 @@ class TensorFlowAdapter:
             trained = owner.variables().items()
             parameters = [NamedTensor(name, parameter_collections(name), variable) for name, variable in trained]
             kind = type(owner).__name__
-            return Optimized("GradientTape", kind, kind, self._prefix(owner, kind), parameters, [], dict)
+            return Optimized("variables", "by hand", kind, self._prefix(owner, kind), parameters, [], dict)
         phase = self._steps.phase if self._steps is not None else None
         inner = getattr(owner, "inner_optimizer", owner)
         given = self._steps.eager_variables if self._steps is not None else ()

@@ -29,7 +29,7 @@ TRAININGS = {
     "trees": ("tree_faults.py", "overfit", "xgboost", "--healthy"),
 }
 """A training of each framework for which there is a server."""
-VARIES = re.compile(r"_ns$|_?bytes$|pid$|^(folder|judged_steps|out|sampled|uri|worker)$")
+VARIES = re.compile(r"_ns$|_?bytes$|pid$|^(folder|judged_steps|out|processor_seconds|sampled|uri|worker)$")
 """Keys of documents whose values differ from one run to the next: times, sizes, pids, places, samples of the system."""
 TIMED = ("gpu_throttling", "input_bound", "memory_growth", "stalled_training", "step_outlier", "straggler")
 """Rules on the speed and the system."""

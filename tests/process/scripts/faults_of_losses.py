@@ -175,8 +175,8 @@ def generalization_gap(*, healthy: bool) -> None:
     """Features and labels of the held-out examples do not belong together; the twin evaluates those that it trains on.
 
     leadline run faults.py generalization_gap
-    step 128  generalization_gap: overfitting: validation loss was 1.07 in the first evaluation and is 1.18 now, while
-        the training loss fell from 1.16 to 0.0407
+    step 128  generalization_gap: overfitting: validation loss was 1.07 in the first evaluation and is 1.19 at step 127,
+        while the mean training loss fell from 0.709 to 0.0209
     names mse_loss_output_0
     """
     model = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 1))
@@ -200,8 +200,8 @@ def rising_validation_loss(*, healthy: bool) -> None:
     """64 examples are learned by heart; the twin has new examples at every step.
 
     leadline run faults.py rising_validation_loss
-    step 64  rising_validation_loss: overfitting since step 7: validation loss 0.988 → 2.21, while the training loss
-        fell from 0.975 to 0.00206
+    step 64  rising_validation_loss: overfitting since step 7: validation loss 0.988 → 2.33 at step 63, while the mean
+        training loss fell from 0.975 to 0.00206
     names cross_entropy_output_0
     """
     model = classifier(width=64)

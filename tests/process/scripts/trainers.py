@@ -377,7 +377,7 @@ def main():
             continue
         with watched(name) if is_watched else contextlib.nullcontext():
             digest = train(name)
-        print(f"{f'watched {name}' if is_watched else name} {digest}\n", end="", flush=True)  # at once: ranks print, too
+        print(f"{f'watched {name}' if is_watched else name} {digest}\n", end="", flush=True)  # ranks print, too
 
 
 if __name__ == "__main__":

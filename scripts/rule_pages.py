@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from leadline.config.parameters import describe, parameter_types
-from leadline.records.recorded_facts import RECORDED_FACTS
 from leadline.records.loss_facts import FACTS
+from leadline.records.recorded_facts import RECORDED_FACTS
 from leadline.rules import registry
 from leadline.rules.rule import Rule
 

@@ -210,9 +210,7 @@ def test_dropped_data_is_reported() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("ratio", "listed"), [(0.09, "time: other 10 %"), (0.9, "time without Leadline: other 100 %")]
-)
+@pytest.mark.parametrize(("ratio", "listed"), [(0.09, "time: other 10 %"), (0.9, "time without Leadline: other 100 %")])
 def test_the_time_is_that_of_the_training_where_most_of_it_is_overhead(ratio: float, listed: str) -> None:
     phases = [{"phase": "watching", "seconds": 8.6, "share": ratio}, {"phase": "other", "seconds": 1.0, "share": 0.1}]
     summary = RuleSummary.from_dict({"complete": True, "rules": [], "time": {"phases": phases}})

@@ -24,13 +24,14 @@ from leadline.testing.runs import RunWriter
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "notebook-charts.md"
 EMPTY = {
     'charts.metrics_over_time(run, "gpu", "memory_used_percent")': "no GPU on this node",
+    'charts.metrics_over_time(run, "network", "received_bytes_per_second", start="1s")': "network not sampled in this",
     "charts.rank_times(run)": "single rank: nothing to compare",
     "charts.rank_step_times(run)": "single rank: nothing to compare",
     'charts.scalar_group(run, "metrics")': "no metric was logged",
     "charts.tensor_image(run, gradient, 0)": "there is no matrix to draw",
     'charts.check_evidence(run, probe="unlearnable_batch")': "nothing to draw",
 }
-"""Start of the messages of the charts that have no data with one process on a machine without a GPU, unchecked."""
+"""Start of the messages of charts that may have no data with one process, no GPU, and a training of a second."""
 
 
 def evaluate(code: str) -> dict[str, Any]:

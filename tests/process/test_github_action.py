@@ -82,7 +82,7 @@ def test_a_faulty_training_fails_the_job_and_is_explained_in_the_summary(tmp_pat
     status, printed, summary, outputs = ran(tmp_path, command="python train.py")
     assert status == 1, printed
     assert outputs["verdict"] == "problem"
-    assert summary.startswith("### ▲ problem · training-")
+    assert summary.startswith("### problem · training-")
     assert "| exploding\\_tensor |" in summary
     assert "::warning title=Leadline::" in printed
     assert (tmp_path / "training-report.html").stat().st_size > 10_000

@@ -27,6 +27,15 @@ class Own(L2):
         return 2 * self.l2 * x * x
 
 
+class Compared(L2):
+    """A class of the script that compares by value, and so has no hash."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Compared) and other.l2 == self.l2
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 class Model:
     def __init__(self, *variables: object) -> None:
         self.name, self.trainable_variables = "network", list(variables)
@@ -64,6 +73,10 @@ def test_regularizers_count_until_they_are_called() -> None:
 
 def test_regularizers_without_effect_and_those_of_the_script_do_not_count() -> None:
     assert uncalled(L2(0.0), Own(0.1), None) == 0
+
+
+def test_a_regularizer_of_the_script_is_called_as_before() -> None:
+    assert uncalled(Compared(0.1), calls=1) == 0
 
 
 @pytest.mark.parametrize(

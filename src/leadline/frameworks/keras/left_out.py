@@ -32,10 +32,11 @@ class Regularizers:
             patches.replace(kind, "__call__", self._make_call)
 
     def _make_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        called = self._called
+        called, kinds = self._called, self._kinds
 
         def __call__(regularizer: Any, x: Any) -> Any:
-            called.add(regularizer)
+            if type(regularizer) in kinds:  # one of the script's may have no hash
+                called.add(regularizer)
             return original(regularizer, x)
 
         return __call__

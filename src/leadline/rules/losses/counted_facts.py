@@ -54,8 +54,7 @@ FACTS: Final = (
         STUCK_COPY,
         "captured step",
         "another model ({name}), of the shapes of the trained one, is written again and again, and its weights have "
-        "not moved at {count}, while those of the trained one have: usually an average that is "
-        "mixed with itself",
+        "not moved at {count}, while those of the trained one have: usually an average that is mixed with itself",
     ),
     CountedFact(
         UNUSED_LOAD,

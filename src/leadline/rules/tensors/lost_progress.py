@@ -34,7 +34,7 @@ class LostProgress(Rule, frozen=True, kw_only=True):
         class, made with the same settings, but for a learning rate that differs by less than a factor of 2, over the
         same parameters as its last step had left them, with an empty state, where that class gathers one (moments,
         momentum, counts), after fewer than 1,000 steps of the one before; a state that is lost more rarely costs
-        little. In JAX an optimizer is made anew where a compiled step is given the parameters that the last one has
+        little. In JAX an optimizer is made again where a compiled step is given the parameters that the last one has
         returned, and a state whose count is 0 and another array than the one returned. Fires too if a parameter was
         initialized, by a function of ``torch.nn.init``, at least ``patience`` times between updates of one optimizer.
         Undecided while one of the counts is between 1 and that. At the end of a run it remarks that an optimizer began
